@@ -16,8 +16,8 @@ mkdir -p "$out.work"
 mv "$out.work/man/man3" "$out"
 rm -rf "$out.work"
 cd "$out"
-# its names are those of the header files
-sed -i 's|^\.so man3/pmx\.h\.3|.so man3/libpmx.3|; s|^\.so man3/\([a-z]*\)\.h\.3|.so man3/libpmx-\1.3|' ./*.3
+# its names are those of the header files; a terminal has no font C, of which groff warns since 1.23
+sed -i 's|\\fC|\\fR|g; s|^\.so man3/pmx\.h\.3|.so man3/libpmx.3|; s|^\.so man3/\([a-z]*\)\.h\.3|.so man3/libpmx-\1.3|' ./*.3
 mv pmx.h.3 libpmx.3
 for header in coll group dsm job preempt; do
 	mv $header.h.3 libpmx-$header.3

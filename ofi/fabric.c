@@ -11,7 +11,7 @@
 
 struct fi_provider ofi_provider = {
 	.version = OFI_VERSION,
-	.fi_version = FI_VERSION(1, 17),
+	.fi_version = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION),
 	.name = "pmx",
 	.getinfo = info_get,
 	.fabric = fabric_open,

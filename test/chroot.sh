@@ -200,7 +200,7 @@ arm64() {
 
 # the two commands, each the first line of a block of README's section that begins with sudo
 commands() {
-	local lines line number=0
+	local lines line number=0 start
 	mapfile -t lines < <(sed -n '/^## Two commands/,/^## A node/p' "$root/README.md" | grep '^sudo ')
 	[ ${#lines[@]} -eq 2 ] || { : >"$log"; not_ok "$name" "README.md has ${#lines[@]} commands, not two"; return; }
 	[ "$mode" = commands ] || lines=("${lines[1]}" "${lines[0]}")

@@ -4,6 +4,7 @@
 # Runs one suite for `meson test` and speaks TAP for it: "ok NAME", "not ok NAME why" or "ok NAME # SKIP why" for each
 # case, then the plan. All else that the suite prints becomes a comment. A suite that has not ended after SECONDS is told
 # to end, and has 20 s to clean up. An end by an error that no case told of, and a suite without any case, are failures.
+import fcntl
 import os
 import re
 import signal
@@ -38,14 +39,34 @@ def case_of(line):
     return bool(m['bad']), '%sok %s' % (m['bad'] or '', m['rest'] if m['bad'] is None else m['rest'].replace('#', ':'))
 
 
+def libraries(program):
+    return subprocess.run(['ldd', program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+
+
 def frees_all(program):
     """DPDK's own start leaves memory that nobody frees; a program without DPDK frees all."""
-    libraries = subprocess.run(['ldd', program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
-    return 'libasan' in libraries and 'librte_' not in libraries
+    linked = libraries(program)
+    return 'libasan' in linked and 'librte_' not in linked
+
+
+def take_cpu():
+    """Of the CPUs that it may use, the EAL of a unit test takes the first. So that suites beside each other do not share one, each
+    gets another, as long as there are, and has it until this process ends."""
+    for cpu in sorted(os.sched_getaffinity(0)):
+        taken = os.open('/sys/devices/system/cpu/cpu%d' % cpu, os.O_RDONLY)
+        try:
+            fcntl.flock(taken, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(taken)
+            continue
+        os.sched_setaffinity(0, {cpu})
+        return
 
 
 def main():
     seconds, command = sys.argv[1], sys.argv[2:]
+    if 'librte_' in libraries(command[0]):
+        take_cpu()
     environment = {'ASAN_OPTIONS': 'detect_leaks=%d' % frees_all(command[0]), 'UBSAN_OPTIONS': 'print_stacktrace=1', **os.environ,
                    'CMOCKA_MESSAGE_OUTPUT': 'TAP'}
     suite = subprocess.Popen(['timeout', '-k', '20', seconds] + command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

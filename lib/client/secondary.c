@@ -359,7 +359,8 @@ secondary_let_go(struct pmx_node *node)
 	rte_memseg_walk_thread_unsafe(replace, NULL);
 }
 
-/* Whether an EAL file is of this process: mp_socket_PID_NUMBER, or fbarray_NAME_PID. */
+/* Whether an EAL file is of this process: mp_socket_PID_NUMBER, or fbarray_NAME_PID, which newer
+ * EALs give a number too. */
 static bool
 is_ours(const char *file, const void *unused)
 {
@@ -367,11 +368,12 @@ is_ours(const char *file, const void *unused)
 
 	(void)unused;
 	int n = snprintf(pid, sizeof(pid), "%d", getpid());
-	const char *socket = strncmp(file, "mp_socket_", 10) == 0 ? file + 10 : NULL;
-	const char *array = strncmp(file, "fbarray_", 8) == 0 ? strrchr(file, '_') : NULL;
+	const char *of = strncmp(file, "mp_socket_", 10) == 0 ? file + 9
+		: strncmp(file, "fbarray_", 8) == 0           ? strchr(file + 8, '_')
+							      : NULL;
 
-	return socket != NULL ? strncmp(socket, pid, (size_t)n) == 0 && socket[n] == '_'
-			      : array != NULL && strcmp(array + 1, pid) == 0;
+	return of != NULL && strncmp(of + 1, pid, (size_t)n) == 0 &&
+		(of[n + 1] == '_' || of[n + 1] == 0);
 }
 
 /* Detaches, and removes what this process's EAL left in the primary's directory. */

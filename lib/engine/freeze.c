@@ -30,22 +30,34 @@ services_freeze(struct engine *e, struct channel *ch)
 	}
 }
 
+/* Notes what has not ended, of the context, or of the lane if ch is NULL. Returns false. */
+static bool
+is_left(struct engine *e, const struct channel *ch, const char *what)
+{
+	atomic_store_explicit(&e->undrained_ctx, ch != NULL ? ch->ctx : -1, memory_order_relaxed);
+	atomic_store_explicit(&e->undrained, what, memory_order_release);
+	return false;
+}
+
 /* Whether all that cannot be moved has ended: of the context, or of the lane if ch is NULL. */
 static bool
-services_drained(const struct engine *e, const struct channel *ch)
+services_drained(struct engine *e, const struct channel *ch)
 {
 	SERVICE_FOREACH(ops, e->services) {
 		if (ops->drained != NULL && !ops->drained(e, ch))
-			return false;
+			return is_left(e, ch, ops->name);
 	}
 	return true;
 }
 
 static bool
-is_drained(const struct engine *e, const struct channel *ch)
+is_drained(struct engine *e, const struct channel *ch)
 {
-	return ch->state == CHANNEL_OPEN && ch->plain.local_head == NULL &&
-		ch->matched.local_head == NULL && services_drained(e, ch);
+	if (ch->state != CHANNEL_OPEN)
+		return is_left(e, ch, "its end");
+	if (ch->plain.local_head != NULL || ch->matched.local_head != NULL)
+		return is_left(e, ch, "messages within the node");
+	return services_drained(e, ch);
 }
 
 /* Whether everything has ended that must before this lane can be handed to another primary. */
@@ -68,7 +80,8 @@ drained(struct engine *e)
 	local_refuse(e);
 	if (secondaries)
 		contexts_end_secondaries(e);
-	return !secondaries && !e->local_waiting;
+	return (!secondaries && !e->local_waiting) ||
+		is_left(e, NULL, secondaries ? "secondaries" : "messages within the node");
 }
 
 void

@@ -13,6 +13,7 @@ static inline void
 freeze_begin(struct engine *e)
 {
 	atomic_store(&e->drained, false);
+	atomic_store(&e->undrained, NULL);
 	atomic_store(&e->frozen, true);
 	e->freezes = true;
 }

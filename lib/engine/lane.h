@@ -378,6 +378,9 @@ struct engine {
 	/* Before another primary takes over. frozen: the lane begins nothing new. drained: what it
 	 * had begun has ended, and the lane waits for stop to be set or frozen to be cleared. */
 	_Atomic bool frozen, drained;
+	/* If it has not ended: the first of it, and its context, or -1 for the lane's. For logs. */
+	_Atomic(const char *) undrained;
+	_Atomic int undrained_ctx;
 	_Atomic uint32_t paused; /* the lane waits while it is the command's ticket: others change
 				  * what it reads */
 	unsigned draining;       /* contexts that are PREEMPTED_DRAINS */

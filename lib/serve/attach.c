@@ -477,6 +477,21 @@ still_wants(int heir)
 		: -EPIPE;
 }
 
+/* Which transfers or contexts did not end. */
+static void
+say_undrained(const struct engine *e, char *text, size_t len)
+{
+	const char *what = atomic_load(&e->undrained);
+	const int ctx = atomic_load(&e->undrained_ctx);
+
+	if (what == NULL)
+		snprintf(text, len, ": the lane took no turn");
+	else if (ctx < 0)
+		snprintf(text, len, ": %s", what);
+	else
+		snprintf(text, len, ": %s of context %d", what, ctx);
+}
+
 /* Another primary asks to take over: freezes the lane, and stops it when everything under way has
  * ended. */
 static int
@@ -513,9 +528,13 @@ give_to(const struct asker *who, const struct attach_request *request)
 		atomic_store(&e->stop, true);
 		log_say(LOG_NODE, RTE_LOG_NOTICE, "process %d takes over", who->pid);
 	} else {
-		log_say(LOG_NODE, RTE_LOG_WARNING, "process %d did not take over: %s", who->pid,
-			result == -EBUSY ? "transfers did not end in time; this one goes on"
-					 : strerror(-result));
+		char left[64] = "";
+
+		if (result == -EBUSY)
+			say_undrained(e, left, sizeof(left));
+		log_say(LOG_NODE, RTE_LOG_WARNING,
+			"process %d did not take over: %s%s; this one goes on", who->pid,
+			strerror(-result), left);
 		/* the lane goes on, whether it had drained or not */
 		atomic_store(&e->frozen, false);
 		eventfd_write(e->doorbell, 1);

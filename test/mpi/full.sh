@@ -17,15 +17,14 @@ need_hugepages mpi 320
 command -v mpirun >/dev/null || skip_all mpi "Open MPI is not installed"
 
 provider_node 512 || { not_ok mpi_start ""; exit 1; }
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_orte_tmpdir_base=$dir
+. "$(dirname "$0")/open_mpi.bash"
 
 # over pmx|tcp RANKS COMMAND...: pml/cm has no other transport to fall back to
 over() {
 	local transport=$1 ranks=$2
 	shift 2
 	case $transport in
-	pmx) set -- env FI_PROVIDER=pmx OMPI_MCA_mtl=ofi OMPI_MCA_pml=cm OMPI_MCA_btl=self \
-		mpirun --oversubscribe -np "$ranks" "$@" ;;
+	pmx) set -- env "${over_pmx[@]}" mpirun --oversubscribe -np "$ranks" "$@" ;;
 	tcp) set -- mpirun --oversubscribe --mca pml ob1 --mca btl tcp,self -np "$ranks" "$@" ;;
 	esac
 	timeout "${LIMIT:-300}" "$@"

@@ -22,7 +22,7 @@ need_hugepages mpi_host 320
 [ -e "$build/ofi/libpmx-fi.so" ] || skip_all mpi_host "the provider was not built: there is no libfabric-dev"
 command -v mpirun >/dev/null || skip_all mpi_host "Open MPI is not installed"
 provider_node 512 || { not_ok mpi_host_start ""; exit 1; }
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_orte_tmpdir_base=$dir
+. "$(dirname "$0")/open_mpi.bash"
 
 # over WAY RANKS PROGRAM...: a CPU each where there are as many
 over() {
@@ -30,9 +30,8 @@ over() {
 	shift 2
 	[ "$ranks" -gt "$(nproc)" ] || bind=(--bind-to core)
 	case $way in
-	pmx) set -- env FI_PROVIDER=pmx OMPI_MCA_mtl=ofi OMPI_MCA_pml=cm OMPI_MCA_btl=self OMPI_MCA_osc=pt2pt mpirun --oversubscribe "${bind[@]}" -np "$ranks" "$@" ;;
-	remote) set -- env FI_PROVIDER=pmx OMPI_MCA_mtl=ofi OMPI_MCA_pml=cm OMPI_MCA_osc=rdma OMPI_MCA_btl=ofi,self \
-		mpirun --oversubscribe "${bind[@]}" -np "$ranks" "$@" ;;
+	pmx) set -- env "${over_pmx[@]}" mpirun --oversubscribe "${bind[@]}" -np "$ranks" "$@" ;;
+	remote) set -- env "${over_pmx[@]}" "${remote_memory[@]}" mpirun --oversubscribe "${bind[@]}" -np "$ranks" "$@" ;;
 	rxm) set -- env "FI_PROVIDER=tcp;ofi_rxm" OMPI_MCA_mtl=ofi OMPI_MCA_pml=cm OMPI_MCA_btl=self OMPI_MCA_mtl_ofi_provider_include="tcp;ofi_rxm" \
 		mpirun --oversubscribe "${bind[@]}" -np "$ranks" "$@" ;;
 	vader) set -- mpirun --oversubscribe "${bind[@]}" --mca pml ob1 --mca btl vader,self -np "$ranks" "$@" ;;

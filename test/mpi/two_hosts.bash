@@ -22,7 +22,9 @@ for host in 0 1; do
 done
 
 # what mpirun calls in place of ssh: a process of the other host
-cat >"$dir/agent" <<END
+agent=$dir/agent
+. "$(dirname "${BASH_SOURCE[0]}")/open_mpi.bash"
+cat >"$agent" <<END
 #!/bin/bash
 host=\${1#host}; shift
 exec ip netns exec "$tag\$host" unshare -u taskset -c \$host sh -c "hostname host\$host; \$*"
@@ -33,7 +35,7 @@ cat >"$dir/rank" <<END
 way=\$1; shift
 case \$way in *+coll) way=\${way%+coll}; preload=$build/mpi/libpmx-mpicoll.so ;; esac
 host=\$(hostname); host=\${host#host}
-export FI_PROVIDER_PATH=$build/ofi FI_PROVIDER=pmx OMPI_MCA_mtl=ofi OMPI_MCA_pml=cm OMPI_MCA_btl=self OMPI_MCA_osc=pt2pt
+export FI_PROVIDER_PATH=$build/ofi ${over_pmx[*]}
 if [ \$way = shared ]; then
 	export FI_PMX_INSTANCE=$tag\$host
 else
@@ -84,7 +86,6 @@ fault = loss=5%" 10.9.0.1:18600 10.9.0.2:18600
 	echo "vdev=" | tee "$dir/udp.$host" >"$dir/loss.$host"
 done
 
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_orte_tmpdir_base=$dir OMPI_MCA_plm_rsh_agent=$dir/agent
 
 # over WAY|tcp RANKS PROGRAM...: half of the ranks on each host
 over() {

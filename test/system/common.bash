@@ -185,7 +185,7 @@ provider_node() {
 # PREFIX=(ip netns exec X) puts it into a namespace; OPTIONS are pmx-dpdk's.
 primary() {
 	local try
-	for try in 1 2 3; do
+	for try in {1..6}; do
 		start_primary "$@" && return 0
 		# the one that is there gives up a take-over that a busy machine makes long, and goes on; who wants it asks again
 		[[ " ${OPTIONS[*]-} " = *" --take-over "* ]] || return 1

@@ -23,7 +23,7 @@ says() {
 	local name=$1 text=$2 log=$dir/$1.log
 	shift 2
 	timeout 60 "${preload[@]}" "$@" >"$log" 2>&1
-	grep -q -- "$text" "$log" && ok "$name" || not_ok "$name" "it does not say '$text': ${*@Q}" "$log"
+	grep -aq -- "$text" "$log" && ok "$name" || not_ok "$name" "it does not say '$text': ${*@Q}" "$log"
 }
 
 # ours PROGRAM...: it prints "ok NAME" itself
@@ -31,7 +31,7 @@ ours() {
 	local log=$dir/ours.log
 	timeout 120 "$@" >"$log" 2>&1
 	local code=$?
-	grep '^ok ' "$log"
+	grep -a '^ok ' "$log"
 	[ $code -eq 0 ] || not_ok "$(basename "$1")_${*: -1}" "exit code $code" "$log"
 }
 
@@ -60,24 +60,22 @@ else
 fi
 
 if [ -x "$build/test/ofi_mpi" ] && command -v mpirun >/dev/null; then
-	# Debian's configuration leaves mtl/ofi out, and libfabric names its own providers first: the
-	# environment goes before both
-	# and nothing else may be taken instead, or left in /dev/shm by a rank that is killed
-	export OMPI_MCA_pml=cm OMPI_MCA_btl=self OMPI_MCA_osc=pt2pt
-	export OMPI_MCA_mtl=ofi FI_PROVIDER=pmx OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-	export OMPI_MCA_orte_tmpdir_base=$dir
+	# nothing else may be taken instead, or left in /dev/shm by a rank that is killed
+	. "$(dirname "$0")/../mpi/open_mpi.bash"
+	export "${over_pmx[@]}"
 	for ranks in 2 5; do
 		ours "${preload[@]}" mpirun --oversubscribe -np $ranks "$build/test/ofi_mpi"
 	done
 	# one-sided, by the provider's remote memory and atomics instead of messages
 	for ranks in 2 4; do
-		ours "${preload[@]}" mpirun --oversubscribe -np $ranks --mca osc rdma --mca btl ofi,self "$build/test/ofi_mpi" _rma
+		ours env "${remote_memory[@]}" "${preload[@]}" mpirun --oversubscribe -np $ranks "$build/test/ofi_mpi" _rma
 	done
 	# a rank that is killed ends the job, and the next job, on the same context numbers, is as any other
 	start "$dir/killed.log" timeout 60 "${preload[@]}" mpirun --oversubscribe -np 3 "$build/test/ofi_mpi" forever
 	killed=$last
 	wait_for 30 grep -q ring "$dir/killed.log" || not_ok ofi_mpi__killed_start "" "$dir/killed.log"
-	kill -KILL "$(pgrep -P "$(pgrep -P $killed mpirun || echo $killed)" ofi_mpi | head -n 1)"
+	# whose parent is mpirun, or what that has started
+	kill -KILL "$(pgrep -P "$(pgrep -d , -P "$killed"),$killed" ofi_mpi | head -n 1)"
 	wait $killed && not_ok ofi_mpi__a_killed_rank_ends_the_job "exit code 0" || ok ofi_mpi__a_killed_rank_ends_the_job
 	ours "${preload[@]}" mpirun --oversubscribe -np 3 "$build/test/ofi_mpi"
 	# other primaries take over under a job, which does not notice; not where all is ten times slower
@@ -105,8 +103,9 @@ if [ -x "$build/test/ofi_mpi" ] && command -v mpirun >/dev/null; then
 		sed -i "s/^id = $node/id = $((node - 2))/; s/:$((port + node))\$/:$((port + node - 2))/; s/^1 = .*/&\n5 = 192.0.2.5 name=fifth.node/" "$dir/$node.ini"
 		primary $node -l $((node - 2)) -m 128 || not_ok "ofi_start_$node" ""
 	done
-	ours "${preload[@]}" mpirun --oversubscribe -np 1 -x "FI_PMX_INSTANCE=${tag}2" "$build/test/ofi_mpi" _lossy : \
-		-np 1 -x "FI_PMX_INSTANCE=${tag}3" "$build/test/ofi_mpi" _lossy
+	# shellcheck disable=SC2016
+	ours "${preload[@]}" mpirun --oversubscribe -np 2 sh -c 'FI_PMX_INSTANCE=$0$((OMPI_COMM_WORLD_RANK + 2)) exec "$@"' "$tag" "$build/test/ofi_mpi" _lossy
+	provider="mtl:ofi:provider\(:domain\)*: ${tag}0" # the latter in Open MPI 5
 	# nodes by what people call them, as a program asks for them that libfabric has nothing to do with
 	resolves() { # TEXT NUMBER
 		"${preload[@]}" python3 -c 'import ctypes, sys
@@ -127,12 +126,12 @@ sys.exit(str(number.value if result == 0 else result) != wanted)' "$build/lib/th
 	resolves nobody.invalid -2
 	resolves no:body -22
 	resolves 65535 -22
-	says ofi_mpi__is_over_pmx "mtl:ofi:provider: ${tag}0" mpirun -np 2 --oversubscribe --mca mtl_base_verbose 100 "$build/test/ofi_mpi"
+	says ofi_mpi__is_over_pmx "$provider" mpirun -np 2 --oversubscribe --mca mtl_base_verbose 100 --mca opal_common_ofi_verbose 100 "$build/test/ofi_mpi"
 	# without a variable or an option: by the file of doc/mpi.md
 	mkdir -p "$dir/home/.openmpi"
 	sed -n "s/^mkdir.*printf '\(mtl = ofi.*pmx\).*$/\1/p" "$(dirname "$0")/../../doc/mpi.md" | sed 's/\\n/\n/g' >"$dir/home/.openmpi/mca-params.conf"
-	says ofi_mpi__by_its_file "mtl:ofi:provider: ${tag}0" env -u OMPI_MCA_mtl -u FI_PROVIDER HOME="$dir/home" \
-		mpirun -np 2 --oversubscribe --mca mtl_base_verbose 100 "$build/test/ofi_mpi"
+	says ofi_mpi__by_its_file "$provider" env -u OMPI_MCA_mtl -u FI_PROVIDER HOME="$dir/home" \
+		mpirun -np 2 --oversubscribe --mca mtl_base_verbose 100 --mca opal_common_ofi_verbose 100 "$build/test/ofi_mpi"
 else
 	echo "ok ofi__mpi # SKIP Open MPI is not installed"
 fi

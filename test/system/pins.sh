@@ -15,7 +15,7 @@ for i in 0 1; do
 		idle = adaptive
 		[proto]
 		rto_max_us = 100000
-		retries = 100
+		retries = 40
 		[limits]
 		mbufs = 4096
 		contexts = 8

@@ -99,7 +99,7 @@ if ! command -v mpirun >/dev/null; then
 elif [[ $build == *asan* ]]; then
 	echo "ok job__mpirun # SKIP PMIx's library leaks, and sanitizers count that"
 else
-	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_orte_tmpdir_base=$dir
+	. "$(dirname "$0")/../mpi/open_mpi.bash"
 	says job__mpirun 0 'rank 3 of 4 is right' mpirun --oversubscribe -np 4 -x PMX_INSTANCE "$build/test/job"
 	numbers=$(sed -n 's/.* in job //p' "$log" | sort | uniq -c)
 	[[ $numbers =~ ^\ *4\ [1-9][0-9]*$ ]] && ok "job__mpirun_all_have_one_number" || not_ok job__mpirun_all_have_one_number "'$numbers'"
