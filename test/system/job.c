@@ -179,39 +179,50 @@ alone(const char *file)
 	printf("rank %u was left alone\n", pmx_job_rank(job));
 }
 
+/* What a stranger tries with one of them. */
+struct intrusion {
+	uint64_t word;
+	pmx_send_id sent;
+	pmx_request matched;
+	pmx_transfer_id push;
+};
+
 static void
-refused(struct pmx_context *ctx, struct pmx_addr to)
+begin(struct pmx_context *ctx, struct intrusion *i, struct pmx_addr to)
 {
-	uint64_t word = 1;
 	const struct pmx_matched m = {
 		.peer = to,
 		.tag = 1,
-		.data = &word,
-		.len = sizeof(word),
+		.data = &i->word,
+		.len = sizeof(i->word),
 		.flags = PMX_DELIVERED,
 	};
 	const struct pmx_transfer t = {
 		.peer = to,
 		.flags = PMX_AREA,
 		.key = AREA,
-		.local = &word,
-		.len = sizeof(word),
+		.local = &i->word,
+		.len = sizeof(i->word),
 	};
+
+	i->word = 1;
+	right(pmx_send_copy(ctx, to, &i->word, sizeof(i->word), &i->sent) == 0, "pmx_send_copy");
+	right(pmx_isend(ctx, &m, &i->matched) == 0, "pmx_isend");
+	right(pmx_push(ctx, &t, &i->push) == 0, "pmx_push");
+}
+
+static void
+is_refused(struct pmx_context *ctx, struct intrusion *i)
+{
 	struct pmx_status status;
-	pmx_transfer_id push;
-	pmx_send_id sent;
-	pmx_request r;
 	int e;
 
-	right(pmx_send_copy(ctx, to, &word, sizeof(word), &sent) == 0, "pmx_send_copy");
-	right(pmx_isend(ctx, &m, &r) == 0, "pmx_isend");
-	right(pmx_push(ctx, &t, &push) == 0, "pmx_push");
-	while ((e = pmx_is_send_done(ctx, sent)) == 0)
+	while ((e = pmx_is_send_done(ctx, i->sent)) == 0)
 		usleep(1000);
 	right(e == -ECONNREFUSED, "a message of a stranger was taken");
-	right(pmx_wait(ctx, &r, &status, WAIT_US) != 1 || status.error == -ECONNREFUSED,
+	right(pmx_wait(ctx, &i->matched, &status, WAIT_US) != 1 || status.error == -ECONNREFUSED,
 		"a matched message of a stranger was taken");
-	while ((e = pmx_transfer_done(ctx, push)) == 0)
+	while ((e = pmx_transfer_done(ctx, i->push)) == 0)
 		usleep(1000);
 	right(e == -ECONNREFUSED, "a push of a stranger was taken");
 }
@@ -219,14 +230,17 @@ refused(struct pmx_context *ctx, struct pmx_addr to)
 static void
 intrude(struct pmx_context *ctx, const char *file)
 {
+	struct intrusion tries[16];
 	FILE *f = fopen(file, "r");
 	unsigned node, context, n = 0;
 
 	right(f != NULL, file);
-	for (; fscanf(f, "%u %u", &node, &context) == 2; n++)
-		refused(ctx, (struct pmx_addr){(uint16_t)node, (uint16_t)context});
+	for (; n < 16 && fscanf(f, "%u %u", &node, &context) == 2; n++)
+		begin(ctx, &tries[n], (struct pmx_addr){(uint16_t)node, (uint16_t)context});
 	fclose(f);
 	right(n > 0, "no address is in the file");
+	for (unsigned i = 0; i < n; i++)
+		is_refused(ctx, &tries[i]);
 	printf("refused by %u\n", n);
 }
 
