@@ -54,7 +54,7 @@ choose() {
 		mapfile -t found < <(printf '%s\n' ${sources[@]+"${sources[@]}"} | grep -xF -f <(printf '%s\n' "${known[@]}") | sort -u)
 		export TEST_CASE=$1
 	fi
-	[ ${#found[@]} -gt 0 ] || { echo "run.sh: no suite and no test is called '$1'; meson test -C $build --list shows the suites" >&2; exit 2; }
+	[ ${#found[@]} -gt 0 ] || { echo "run.sh: no suite and no test is called '$1'; meson test -C $build --setup full --list shows the suites" >&2; exit 2; }
 	chosen+=("${found[@]}")
 }
 
@@ -76,7 +76,7 @@ fi
 if step "build in $build" dpdk-config/build.sh "$build"; then
 	if [ ${#names[@]} -gt 0 ]; then
 		setup=full
-		mapfile -t known < <(meson test -C "$build" --list 2>/dev/null | sed -n 's|^.* / ||p')
+		mapfile -t known < <(meson test -C "$build" --setup full --list 2>/dev/null | sed -n 's|^.* / ||p')
 		for name in "${names[@]}"; do
 			choose "$name"
 		done

@@ -251,8 +251,8 @@ is_pid_name(const struct dirent *e)
 static void
 check_run(struct doctor *d)
 {
-	const char *base = geteuid() == 0 ? "/run" : getenv("XDG_RUNTIME_DIR");
-	char *dir = text("%s/pmx-dpdk", base ? base : "/tmp");
+	const char *base = run_base();
+	char *dir = text("%s/pmx-dpdk", base);
 	struct dirent **names;
 	int n = scandir(dir, &names, is_socket_name, alphasort);
 
@@ -266,9 +266,9 @@ check_run(struct doctor *d)
 	if (n >= 0)
 		free(names);
 	free(dir);
-	n = scandir(base ? base : "/tmp", &names, is_pid_name, alphasort);
+	n = scandir(base, &names, is_pid_name, alphasort);
 	for (int i = 0; i < n; i++) {
-		char *path = text("%s/%s", base ? base : "/tmp", names[i]->d_name);
+		char *path = text("%s/%s", base, names[i]->d_name);
 
 		check_file(d, path, "leftover process number", "no primary holds it",
 			!is_locked(path));

@@ -104,10 +104,9 @@ struct options {
 static int
 lock_instance(const char *name, char *path, size_t size, unsigned patience)
 {
-	const char *dir = geteuid() == 0 ? "/run" : getenv("XDG_RUNTIME_DIR");
 	char pid[16];
 
-	snprintf(path, size, "%s/pmx-dpdk-%s.pid", dir ? dir : "/tmp", name);
+	snprintf(path, size, "%s/pmx-dpdk-%s.pid", run_base(), name);
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
 
 	if (fd < 0) {

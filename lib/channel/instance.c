@@ -9,11 +9,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statfs.h>
 #include <unistd.h>
 
 #include <linux/magic.h>
 
+#include "channel/channel.h"
 #include "channel/instance.h"
 
 #define HUGE_MOUNTS_MAX 64
@@ -36,6 +38,25 @@ instance_name_ok(const char *name)
 			return false;
 	}
 	return true;
+}
+
+const char *
+run_base(void)
+{
+	const char *base = geteuid() == 0 ? "/run" : getenv("XDG_RUNTIME_DIR");
+
+	return base ? base : "/tmp";
+}
+
+bool
+own_sockets(char *dir, size_t size)
+{
+	struct stat st;
+
+	/* others may write in /tmp: who waits for us there is to be nobody else */
+	return (size_t)snprintf(dir, size, "%s/pmx-dpdk", run_base()) < size &&
+		strcmp(dir, ATTACH_SOCKETS) != 0 && lstat(dir, &st) == 0 && S_ISDIR(st.st_mode) &&
+		st.st_uid == geteuid();
 }
 
 const char *

@@ -17,6 +17,14 @@
 
 bool instance_name_ok(const char *name);
 
+/* Returns where a primary that this user runs keeps a directory pmx-dpdk for its socket, and its
+ * process number: /run for root, else $XDG_RUNTIME_DIR, else /tmp. */
+const char *run_base(void);
+
+/* Writes the directory of this user's own primaries' sockets to dir, if it is there, is this
+ * user's, and is not ATTACH_SOCKETS, which belongs to root. */
+bool own_sockets(char *dir, size_t size);
+
 /* Returns where the EAL, by its own rule, keeps a directory dpdk/PREFIX for each primary. It is for
  * processes that look for one without an EAL of their own. */
 const char *eal_base(void);

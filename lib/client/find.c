@@ -87,12 +87,10 @@ find_in(const char *dir, struct pmx_found *found, unsigned have, unsigned n)
 int
 pmx_node_find(struct pmx_found *found, unsigned n)
 {
-	const char *home = getenv("XDG_RUNTIME_DIR");
 	char dir[128];
 	int have = find_in(ATTACH_SOCKETS, found, 0, n);
 
-	if (have >= 0 && home != NULL &&
-		(size_t)snprintf(dir, sizeof(dir), "%s/pmx-dpdk", home) < sizeof(dir))
+	if (have >= 0 && own_sockets(dir, sizeof(dir)))
 		have = find_in(dir, found, (unsigned)have, n);
 	return have;
 }

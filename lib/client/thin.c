@@ -19,6 +19,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "channel/instance.h"
 #include "channel/passing.h"
 #include "client/client.h"
 
@@ -239,8 +240,7 @@ way_thin_connect(const char *path)
 int
 way_thin_attach(struct pmx_node *node, const char *instance)
 {
-	const char *home = getenv("XDG_RUNTIME_DIR");
-	char path[128];
+	char dir[128], path[256];
 	int fd;
 
 	if (strchr(instance, '/') != NULL) {
@@ -248,9 +248,9 @@ way_thin_attach(struct pmx_node *node, const char *instance)
 	} else {
 		snprintf(path, sizeof(path), ATTACH_SOCKET, instance);
 		fd = way_thin_connect(path);
-		if (fd == -ENOENT && home != NULL &&
-			(size_t)snprintf(path, sizeof(path), "%s/pmx-dpdk/%s.sock", home,
-				instance) < sizeof(path))
+		if (fd == -ENOENT && own_sockets(dir, sizeof(dir)) &&
+			(size_t)snprintf(path, sizeof(path), "%s/%s.sock", dir, instance) <
+				sizeof(path))
 			fd = way_thin_connect(path);
 	}
 	if (fd < 0)

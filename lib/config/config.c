@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "channel/instance.h"
 #include "config/config.h"
 #include "wire/wire.h"
 
@@ -30,12 +31,10 @@ config_range(const struct config *c, uint32_t ctx)
 void
 config_socket_path(const struct config *c, char *out, size_t size)
 {
-	const char *dir = geteuid() == 0 ? "/run" : getenv("XDG_RUNTIME_DIR");
-
 	if (*c->socket)
 		snprintf(out, size, "%s", c->socket);
 	else
-		snprintf(out, size, "%s/pmx-dpdk/%s.sock", dir ? dir : "/tmp", c->name);
+		snprintf(out, size, "%s/pmx-dpdk/%s.sock", run_base(), c->name);
 }
 
 void

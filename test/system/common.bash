@@ -84,6 +84,15 @@ need_hugepages() {
 		skip_all "$1" "needs $2 free hugepages of 2 MiB: sudo dpdk-config/hugepages.sh $(($2 * 2))"
 }
 
+# locks_memory NAME: whether this user may lock what tests of remote memory register at once, 20 MiB at most; else says what is skipped
+locks_memory() {
+	local most
+	most=$(ulimit -l)
+	[ "$(id -u)" -eq 0 ] || [ "$most" = unlimited ] || [ "$most" -ge 32768 ] && return
+	echo "ok $1 # SKIP needs 32768 KiB of memory that may be locked, and this user has $most (ulimit -l), or root"
+	return 1
+}
+
 # hugepages_free COUNT: others may be about to give back theirs
 hugepages_free() {
 	[ "$(awk '/HugePages_Free/{print $2}' /proc/meminfo)" -ge "$1" ]

@@ -23,7 +23,7 @@ for i in 0 1; do
 		rto_max_us = 50000
 		retries = 100
 		keepalive_ms = 100
-		flow_idle_ms = 100
+		flow_idle_ms = 1000
 		[limits]
 		mbufs = 8192
 		contexts = 8

@@ -25,7 +25,7 @@ config() { # NODE
 		rto_max_us = 50000
 		retries = 100
 		keepalive_ms = 200
-		flow_idle_ms = 100
+		flow_idle_ms = 1000
 		[limits]
 		mbufs = 8192
 		contexts = 16

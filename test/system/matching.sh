@@ -6,7 +6,7 @@
 # model (matching.c), with matching by the client and by the engine: over a good link, a bad one (5 % lost, reordered, doubled),
 # memif (root), and with rings and pools as small as they go. OPERATIONS (20000; a tenth where the build has sanitizers)
 # each. Then a flood of a million messages at a receiver that takes none (silent.c). Needs neither root nor
-# hugepages but for memif.
+# hugepages but for memif, and by the engine memory that may be locked.
 set -u
 
 . "$(dirname "$0")/common.bash"
@@ -31,6 +31,7 @@ programs() # NAME ARGUMENTS...: by either, which is @ in an argument
 	local name=$1 by
 	shift
 	for by in client engine; do
+		[ $by = client ] || locks_memory "${name}_by_$by" || continue
 		beside passes "${name}_by_$by" "$program" --operations "$operations" --seed "$seed" --matching $by "${@//@/$by}"
 	done
 }

@@ -124,14 +124,14 @@ members() {
 }
 all_work() { [ "$(cat "$dir/j$1".*.log | grep -c '^works')" = "$2" ]; }
 
-# ended TEST JOB...: asks one of each job to end, and looks at what they tell
+# ended TEST JOB...: asks one of each job to end, within 60 s, and looks at what they tell
 ended() {
-	local name=$1 job w
+	local name=$1 job w until=$((SECONDS + 60))
 	local -A codes=()
 	shift
 	kill -USR1 "${workers[@]}" 2>/dev/null
 	for w in "${workers[@]}"; do
-		wait_for 60 gone "$w" || kill -KILL "$w"
+		wait_for $((until - SECONDS)) gone "$w" || kill -KILL "$w"
 		wait "$w" || codes[${job_of[$w]}]+=" $?"
 	done
 	workers=()

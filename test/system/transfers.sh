@@ -5,7 +5,7 @@
 # Random pushes and pulls between two embedded nodes, each byte of every memory checked against a model
 # (transfers.c): over a good link, a bad one (5 % lost, reordered, doubled), jumbo frames, a port that
 # reads memory by itself, and with pools as small as they go. TRANSFERS (12000; 2000 where the build has sanitizers) each.
-# Needs neither root nor hugepages.
+# Needs neither root nor hugepages, but memory that may be locked.
 set -u
 
 . "$(dirname "$0")/common.bash"
@@ -21,6 +21,7 @@ run() # NAME ARGUMENTS...
 	beside passes "$1" "$program" --transfers "$transfers" --seed "$seed" "${@:2}"
 }
 
+locks_memory transfers || exit 0
 run good_link
 run bad_link --fault loss=5%,reorder=5%,duplicate=2%,seed=3
 run bad_link_checksum_go_back_n --fault loss=5%,reorder=5%,duplicate=2%,corrupt=1%,seed=4 \

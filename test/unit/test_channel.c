@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Unit tests of a channel's region: the parts lie inside, aligned and apart; a new life begins
- * empty with another generation; what a client must refuse.
+ * empty with another generation; what a client must refuse. Where sockets are looked for.
  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "channel/channel.h"
@@ -164,6 +168,47 @@ eal_base__is_where_the_eal_of_this_user_looks(void **state)
 	assert_string_equal(eal_base(), getuid() == 0 ? "/var/run" : "/tmp");
 }
 
+/* As an ordinary user, whose directory it must be. */
+static void
+own_sockets__are_in_a_directory_of_this_user_only(void **state)
+{
+	char home[] = "/tmp/pmx-test-channel.XXXXXX", link[64], dir[64], at[128];
+	const bool root = geteuid() == 0;
+
+	(void)state;
+	unsetenv("XDG_RUNTIME_DIR");
+	if (root) {
+		assert_string_equal(run_base(), "/run");
+		assert_false(own_sockets(at, sizeof(at))); /* those are where all look */
+		assert_return_code(seteuid(65534), errno);
+	}
+	assert_string_equal(run_base(), "/tmp");
+	assert_non_null(mkdtemp(home));
+	setenv("XDG_RUNTIME_DIR", home, 1);
+	snprintf(dir, sizeof(dir), "%s/pmx-dpdk", home);
+	snprintf(link, sizeof(link), "%s/other", home);
+	assert_false(own_sockets(at, sizeof(at)));
+	assert_return_code(mkdir(dir, 0755), errno);
+	assert_true(own_sockets(at, sizeof(at)));
+	assert_string_equal(at, dir);
+	assert_false(own_sockets(at, strlen(dir)));
+	assert_return_code(rename(dir, link), errno);
+	assert_return_code(symlink(link, dir), errno);
+	assert_false(own_sockets(at, sizeof(at)));
+	unlink(dir);
+	if (root) {
+		assert_return_code(seteuid(0), errno);
+		assert_return_code(mkdir(dir, 0777), errno);
+		assert_return_code(seteuid(65534), errno);
+		assert_false(own_sockets(at, sizeof(at)));
+		assert_return_code(seteuid(0), errno);
+		rmdir(dir);
+	}
+	rmdir(link);
+	rmdir(home);
+	unsetenv("XDG_RUNTIME_DIR");
+}
+
 int
 main(void)
 {
@@ -175,6 +220,7 @@ main(void)
 		cmocka_unit_test(channel_shm__positions_have_lines_of_their_own),
 		cmocka_unit_test(completion_item__holds_buffer_and_error),
 		cmocka_unit_test(eal_base__is_where_the_eal_of_this_user_looks),
+		cmocka_unit_test(own_sockets__are_in_a_directory_of_this_user_only),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
