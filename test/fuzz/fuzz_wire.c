@@ -38,7 +38,7 @@ check_accepted(const struct wire_hdr *h, size_t len, uint32_t payload_max)
 	struct wire_fields f = fields_of(h);
 	struct wire_hdr again;
 
-	MUST(len == WIRE_HDR_BYTES + f.payload_len);
+	MUST(len == (size_t)WIRE_HDR_BYTES + f.payload_len);
 	MUST(f.payload_len <= payload_max);
 	MUST(h->version == WIRE_VERSION && f.type > 0 && f.type < WIRE_TYPE_COUNT);
 	MUST((f.flags & ~WIRE_F_ALL) == 0);
