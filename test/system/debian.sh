@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Usage: debian.sh BUILD_DIR
-# The other Debian of the two that are promised (12: DPDK 22.11, gcc 12; 13: DPDK 24.11, gcc 14): the tree is built in a chroot of
-# it, warnings being errors; unit tests and policies run there.
+# Usage: debian.sh BUILD_DIR [RELEASE]
+# The other Debian of the two that are promised (12: DPDK 22.11, gcc 12, Open MPI 4; 13: DPDK 24.11, gcc 14, Open MPI 5), or RELEASE: the
+# tree is built there, warnings being errors; then, on a machine that has nothing, the README's two commands run as they stand
+# there, the second of which runs the default tier (test/chroot.sh).
 set -u
 
 if [ -n "${PMX_CHROOT:-}" ]; then
@@ -11,7 +12,11 @@ if [ -n "${PMX_CHROOT:-}" ]; then
 	exit 0
 fi
 case $(. /etc/os-release && echo "${VERSION_CODENAME:-}") in
-trixie) other=bookworm ;;
-*) other=trixie ;;
+trixie) release=bookworm ;;
+*) release=trixie ;;
 esac
-exec "$(dirname "$0")/../chroot.sh" "$other" quick
+failed=0
+for mode in build commands; do
+	"$(dirname "$0")/../chroot.sh" "${2:-$release}" $mode || failed=1
+done
+exit $failed
