@@ -43,9 +43,8 @@ def libraries(program):
     return subprocess.run(['ldd', program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
 
 
-def frees_all(program):
+def frees_all(linked):
     """DPDK's own start leaves memory that nobody frees; a program without DPDK frees all."""
-    linked = libraries(program)
     return 'libasan' in linked and 'librte_' not in linked
 
 
@@ -65,9 +64,10 @@ def take_cpu():
 
 def main():
     seconds, command = sys.argv[1], sys.argv[2:]
-    if 'librte_' in libraries(command[0]):
+    linked = libraries(command[0])
+    if 'librte_' in linked:
         take_cpu()
-    environment = {'ASAN_OPTIONS': 'detect_leaks=%d' % frees_all(command[0]), 'UBSAN_OPTIONS': 'print_stacktrace=1', **os.environ,
+    environment = {'ASAN_OPTIONS': 'detect_leaks=%d' % frees_all(linked), 'UBSAN_OPTIONS': 'print_stacktrace=1', **os.environ,
                    'CMOCKA_MESSAGE_OUTPUT': 'TAP'}
     suite = subprocess.Popen(['timeout', '-k', '20', seconds] + command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                              stderr=subprocess.STDOUT, env=environment, text=True, errors='replace')

@@ -359,8 +359,8 @@ secondary_let_go(struct pmx_node *node)
 	rte_memseg_walk_thread_unsafe(replace, NULL);
 }
 
-/* Whether an EAL file is of this process: mp_socket_PID_NUMBER, or fbarray_NAME_PID, which newer
- * EALs give a number too. */
+/* Returns whether an EAL file is of this process: mp_socket_PID_NUMBER, or fbarray_NAME_PID, which
+ * newer EALs give a number too. */
 static bool
 is_ours(const char *file, const void *unused)
 {

@@ -30,9 +30,10 @@ services_freeze(struct engine *e, struct channel *ch)
 	}
 }
 
-/* Notes what has not ended, of the context, or of the lane if ch is NULL. Returns false. */
+/* Notes for people what has not ended, of the context, or of the lane if ch is NULL. Returns
+ * false. */
 static bool
-is_left(struct engine *e, const struct channel *ch, const char *what)
+undrained(struct engine *e, const struct channel *ch, const char *what)
 {
 	atomic_store_explicit(&e->undrained_ctx, ch != NULL ? ch->ctx : -1, memory_order_relaxed);
 	atomic_store_explicit(&e->undrained, what, memory_order_release);
@@ -45,7 +46,7 @@ services_drained(struct engine *e, const struct channel *ch)
 {
 	SERVICE_FOREACH(ops, e->services) {
 		if (ops->drained != NULL && !ops->drained(e, ch))
-			return is_left(e, ch, ops->name);
+			return undrained(e, ch, ops->name);
 	}
 	return true;
 }
@@ -54,9 +55,9 @@ static bool
 is_drained(struct engine *e, const struct channel *ch)
 {
 	if (ch->state != CHANNEL_OPEN)
-		return is_left(e, ch, "its end");
+		return undrained(e, ch, "the end");
 	if (ch->plain.local_head != NULL || ch->matched.local_head != NULL)
-		return is_left(e, ch, "messages within the node");
+		return undrained(e, ch, "messages within the node");
 	return services_drained(e, ch);
 }
 
@@ -81,7 +82,7 @@ drained(struct engine *e)
 	if (secondaries)
 		contexts_end_secondaries(e);
 	return (!secondaries && !e->local_waiting) ||
-		is_left(e, NULL, secondaries ? "secondaries" : "messages within the node");
+		undrained(e, NULL, secondaries ? "secondaries" : "messages within the node");
 }
 
 void

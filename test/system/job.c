@@ -179,7 +179,7 @@ alone(const char *file)
 	printf("rank %u was left alone\n", pmx_job_rank(job));
 }
 
-/* What a stranger tries with one of them. */
+/* A stranger tries these with one of them. */
 struct intrusion {
 	uint64_t word;
 	pmx_send_id sent;
