@@ -13,7 +13,8 @@
 
 #include "ctl.h"
 
-#define PATIENCE_S   5
+#define PATIENCE_S   30 /* as a client that attaches has */
+#define SILENCE_S    5  /* after which it says that it waits */
 #define GREETING_MAX 1024
 #define ANSWER_MAX   (1u << 20)
 
@@ -67,6 +68,12 @@ receive(struct session *s, const char *what, char *error)
 {
 	ssize_t n = recv(s->fd, s->buffer, s->size - 1, 0);
 
+	for (int waited = SILENCE_S; n < 0 && errno == EAGAIN && waited < PATIENCE_S;
+		waited += SILENCE_S) {
+		if (waited == SILENCE_S)
+			complain("waits for instance '%s' to answer %s", s->name, what);
+		n = recv(s->fd, s->buffer, s->size - 1, 0);
+	}
 	if (n > 0) {
 		s->buffer[n] = 0;
 		return 0;
@@ -131,7 +138,7 @@ read_greeting(struct session *s, char *error)
 int
 session_open(struct session *s, const char *name, char *error)
 {
-	const struct timeval patience = {.tv_sec = PATIENCE_S};
+	const struct timeval silence = {.tv_sec = SILENCE_S};
 	char path[CTL_PATH_MAX];
 
 	*s = (struct session){0};
@@ -141,8 +148,8 @@ session_open(struct session *s, const char *name, char *error)
 		explain(-s->fd, name, path, error);
 		return -1;
 	}
-	setsockopt(s->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-	setsockopt(s->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	setsockopt(s->fd, SOL_SOCKET, SO_RCVTIMEO, &silence, sizeof(silence));
+	setsockopt(s->fd, SOL_SOCKET, SO_SNDTIMEO, &silence, sizeof(silence));
 	if (read_greeting(s, error) == 0)
 		return 0;
 	session_close(s);

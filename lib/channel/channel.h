@@ -516,13 +516,17 @@ channel_events(struct channel_shm *shm)
 /* The attach handshake: one request, one reply. Secondaries use rte_mp, thin clients a socket
  * (SOCK_SEQPACKET) in the file system: its permissions decide who may attach, and the kernel tells
  * who the peer is. */
-#define ATTACH_ACTION  "pmx_attach"
+#define ATTACH_ACTION     "pmx_attach"
+/* A client waits so long for the answer of a primary that lives, so that a machine on which all
+ * stands still for a while is not taken for a primary that hangs. The end of the primary is noticed
+ * at once. */
+#define ATTACH_PATIENCE_S 30
 /* directory and socket of primaries that root runs; %s is the primary's name */
-#define ATTACH_SOCKETS "/run/pmx-dpdk"
-#define ATTACH_SOCKET  ATTACH_SOCKETS "/%s.sock"
+#define ATTACH_SOCKETS    "/run/pmx-dpdk"
+#define ATTACH_SOCKET     ATTACH_SOCKETS "/%s.sock"
 /* symbolic link to the socket in the EAL's runtime directory, which secondaries use before they
  * initialise their EAL */
-#define ATTACH_LINK    "pmx_attach"
+#define ATTACH_LINK       "pmx_attach"
 
 enum attach_op {
 	ATTACH_HELLO = 1, /* versions only */

@@ -42,9 +42,8 @@
 #include "client/client.h"
 #include "client/signals.h"
 
-#define LOOK_NS              20000000 /* between checks whether the primary is gone */
-#define HANDSHAKE_PATIENCE_S 5
-#define TURN_MS              10000 /* that others' EALs are waited for */
+#define LOOK_NS 20000000 /* between checks whether the primary is gone */
+#define TURN_MS 10000    /* that others' EALs are waited for */
 
 static struct {
 	bool running;
@@ -198,7 +197,7 @@ static struct {
 	.here = PTHREAD_COND_INITIALIZER,
 };
 
-/* Called on a thread of the EAL with the reply, or without one after HANDSHAKE_PATIENCE_S. */
+/* Called on a thread of the EAL with the reply, or without one after ATTACH_PATIENCE_S. */
 static int
 answered(const struct rte_mp_msg *request, const struct rte_mp_reply *reply)
 {
@@ -265,7 +264,7 @@ ask(struct pmx_node *node, const struct attach_request *request, int give,
 	struct attach_reply *reply, int *fds)
 {
 	struct rte_mp_msg msg = {.len_param = sizeof(*request)};
-	struct timespec patience = {.tv_sec = HANDSHAKE_PATIENCE_S};
+	struct timespec patience = {.tv_sec = ATTACH_PATIENCE_S};
 	int result = -ENOENT;
 
 	snprintf(msg.name, sizeof(msg.name), "%s", ATTACH_ACTION);

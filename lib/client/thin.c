@@ -23,8 +23,7 @@
 #include "channel/passing.h"
 #include "client/client.h"
 
-#define PATIENCE_MS 5000
-#define OPEN_TRIES  64
+#define OPEN_TRIES 64
 
 /* ------------------------------------------------------------------ questions */
 
@@ -36,7 +35,7 @@ read_reply(int sock, struct attach_reply *reply, int *fds, unsigned wanted)
 	int got[2], ready;
 
 	do
-		ready = poll(&p, 1, PATIENCE_MS);
+		ready = poll(&p, 1, ATTACH_PATIENCE_S * 1000);
 	while (ready < 0 && errno == EINTR);
 	if (ready == 0)
 		return -ETIMEDOUT;

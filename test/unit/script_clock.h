@@ -2,7 +2,8 @@
  *
  * The clock and the random numbers of test_script.c and test_virtual.c. Every source of the engine
  * and the client is compiled once more with this header before its first line, so that a run is a
- * function of its script: time passes only when a node looks at its link.
+ * function of its script: time passes only when a node looks at its link. The header is compiled
+ * once for all of them, and so has what takes most of their time, rte_mbuf.h.
  */
 #ifndef PMX_SCRIPT_CLOCK_H
 #define PMX_SCRIPT_CLOCK_H
@@ -14,6 +15,7 @@
 /* as some of those sources do, which DPDK's headers must see first */
 #define ALLOW_EXPERIMENTAL_API
 #include <rte_cycles.h>
+#include <rte_mbuf.h>
 #include <rte_random.h>
 
 #define SCRIPT_HZ 1000000000u
