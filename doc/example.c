@@ -32,11 +32,12 @@ main(int argc, char **argv)
 	check("attach", pmx_node_attach(&node, argv[1], -1));
 	check("open", pmx_context_open(&ctx, node, &params));
 	for (int i = 0; i < 3; i++) {
-		if (argc > 2)
+		if (argc > 2) {
 			check("send", pmx_send_copy(ctx, to, "hello", 5, &id));
+			check("send", pmx_send_wait(ctx, 10 * 1000 * 1000));
+			check("send", pmx_is_send_done(ctx, id)); /* whether it arrived */
+		}
 		int got = pmx_receive_wait(ctx, &msg, 10 * 1000 * 1000);
-		if (got == 0 && argc > 2)
-			check("send", pmx_is_send_done(ctx, id)); /* why no answer came */
 		check("receive", got == 0 ? -ETIMEDOUT : got);
 		printf("%.*s from node %u context %u\n", (int)msg.seg_len,
 			(const char *)pmx_message_data(&msg), msg.source.node, msg.source.context);

@@ -12,7 +12,7 @@ set -u
 . "$(dirname "$0")/common.bash"
 
 program=$build/test/matching
-full && default=20000 flood=1000000 || default=3000 flood=100000
+full && default=20000 flood=1000000 || default=1500 flood=100000
 if grep -q __asan_init "$program"; then
 	default=2000
 	flood=100000

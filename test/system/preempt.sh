@@ -3,13 +3,13 @@
 #
 # Usage: preempt.sh BUILD_DIR [FREEZES]
 # Network preemption (PM-PREEMPT; preempt.c): a job on three primaries over UDP sockets that lose 5 % is stopped and goes on at random
-# nodes and moments, FREEZES times (100; 300 in the full tier), some longer than all retries, beside a job that is not: nothing is lost, nothing
+# nodes and moments, FREEZES times (50; 300 in the full tier), some longer than all retries, beside a job that is not: nothing is lost, nothing
 # comes twice, nobody is told an error. Then single cases over links that lose nothing: what a stopped receiver costs others; who is
 # killed, stopped (SIGSTOP), closes or opens meanwhile; who may stop whom; primaries that are replaced; wrong arguments.
 set -u
 . "$(dirname "$0")/common.bash"
 
-freezes=100
+freezes=50
 ! full || freezes=300
 freezes=${2:-$freezes}
 need_hugepages preempt 320

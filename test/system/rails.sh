@@ -3,7 +3,7 @@
 #
 # Usage: rails.sh BUILD_DIR [TIMES]
 # Two primaries that reach each other by two links, veth pairs between two namespaces. Under a stream of messages one of the links,
-# at one of its ends, is set down, TIMES (4; 12 in the full tier) times, and up again when the stream has gone on by the other one: nothing
+# at one of its ends, is set down, TIMES (2; 12 in the full tier) times, and up again when the stream has gone on by the other one: nothing
 # is lost, doubled or told an error. Then with one link at a time (engine.links = failover).
 # Both links dead for a second: the stream waits, and goes on. Take-overs and reloads of [nodes] under the stream.
 # That two links carry twice as much as one is for test/unit/test_virtual.c; how long the stream pauses, for test/bench/rails.sh.
@@ -11,7 +11,7 @@ set -u
 . "$(dirname "$0")/common.bash"
 need_hugepages rails 400
 . "$(dirname "$0")/rails.bash"
-times=4
+times=2
 ! full || times=12
 times=${2:-$times}
 RANDOM=1
@@ -50,7 +50,7 @@ for i in 0 1; do
 	OPTIONS=()
 done
 wait_for 20 links_up 2 && ok rails__taken_over_with_both || not_ok rails__taken_over_with_both ""
-die_and_return 3 rails__taken_over
+die_and_return $(((times + 1) / 2)) rails__taken_over
 # the table has one of them, then the other, then both
 for links in 0 1 0,1; do
 	sed -i "s/^1 = .*/1 = auto link=$links/" "$dir/0.ini"
@@ -82,7 +82,7 @@ stop_nodes
 cpus=0,1 start_nodes 'lanes = 2'
 start_stream
 wait_for 20 links_up 2 && ok rails__lanes_both_are_up || not_ok rails__lanes_both_are_up "" "$dir/0.log"
-die_and_return 4 rails__lanes
+die_and_return "$times" rails__lanes
 end_stream rails__lanes_nothing_lost
 stop_nodes
 exit $failed

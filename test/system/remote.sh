@@ -4,13 +4,13 @@
 # Usage: remote.sh BUILD_DIR [ROUNDS [CASE...]]
 # Remote memory between processes (remote.c), over two primaries and net_memif with idle = adaptive: the
 # owner of the memory sleeps (asleep), is told by notifications (notify), is killed under long transfers
-# (target_killed), or who transfers is (initiator_killed), ROUNDS (4; 10 in the full tier) times each at random moments; and
+# (target_killed), or who transfers is (initiator_killed), ROUNDS (2; 10 in the full tier) times each at random moments; and
 # nodes of two lanes (lanes). The primaries must live, and hold afterwards what they held before: mbufs,
 # descriptors, mappings, hugepages. PMX_REMOTE_SEED (1): other moments.
 set -u
 . "$(dirname "$0")/common.bash"
 
-rounds=4
+rounds=2
 ! full || rounds=10
 rounds=${2:-$rounds}
 only=" ${*:3} "

@@ -35,7 +35,7 @@ fi
 # experiments, surveys and bugs on purpose belong to the full tier
 all=false
 full && all=true
-$all && seeds=2000 || seeds=1000
+$all && seeds=2000 || seeds=600
 grep -q __asan_init "$sim" && seeds=150 all=false
 
 # histories NAME ARGUMENTS...

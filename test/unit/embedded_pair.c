@@ -136,10 +136,31 @@ pair_is_quiet(void)
 	return quiet >= 100;
 }
 
+/* Polls both nodes until nothing that was sent awaits an Ack, for at most a second: a context that
+ * closes polls its own node only, and then waits for all retries. */
+static void
+await_acks(void)
+{
+	int64_t end = now_us() + 1000 * 1000;
+	unsigned waiting;
+
+	do {
+		waiting = 0;
+		pair_poll();
+		for (unsigned n = 0; n < NODES; n++) {
+			for (unsigned c = 0; c < CONTEXTS; c++)
+				waiting += nodes[n]->embedded->channels[c].busy_slots;
+		}
+	} while (waiting != 0 && now_us() < end);
+}
+
 int
 pair_stop(void **state)
 {
 	bool quiet = nodes[0] != NULL && nodes[1] != NULL && pair_is_quiet();
+
+	if (quiet)
+		await_acks();
 
 	(void)state;
 	if (!quiet)

@@ -390,7 +390,7 @@ checksum__frames_without_one_are_dropped_and_counted(void **state)
 	(void)state;
 	only_second = "checksum = on";
 	/* then it asks no more */
-	pair_start("client", "[proto]\nrto_min_us = 200\nrto_max_us = 5000\nretries = 6");
+	pair_start("client", GIVES_UP_SOON);
 	only_second = "";
 	c = nodes[1]->embedded->engines[0].counters;
 	assert_int_equal(pmx_send_copy(ctx[0][0], (struct pmx_addr){1, 0}, "x", 1, NULL), 0);

@@ -394,7 +394,7 @@ atomic__refused(void **state)
 	uint64_t before[8] = {77};
 
 	(void)state;
-	pair_start("client", "");
+	pair_start("client", GIVES_UP_SOON);
 	uint64_t *at = memory_of(ctx[1][0], false);
 
 	assert_int_equal(pmx_register(ctx[1][0], at, 4096, BOTH, &r), 0);

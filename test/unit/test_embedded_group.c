@@ -136,7 +136,8 @@ start(void **state)
 		snprintf(text, sizeof(text),
 			"[node]\nid = %u\nname = group%u\n[link 0]\ndriver = loop\nport = group\n"
 			"encap = none\nfault = loss=2%%,seed=%u\n[nodes]\n0 = auto\n1 = auto\n"
-			"[proto]\nkeepalive_ms = 100\n[limits]\ncontexts = 4\nmbufs = 8192\n"
+			"[proto]\nkeepalive_ms = 100\nrto_max_us = 20000\nretries = 10\n"
+			"[limits]\ncontexts = 4\nmbufs = 8192\n"
 			"groups = 2\ngroup_members = 6\ngroup_locks = 8\ntransfers = 8\n",
 			n, n, n + 1);
 		if (pmx_node_start(&nodes[n], &params, error, sizeof(error)) != 0) {

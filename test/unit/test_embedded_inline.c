@@ -149,7 +149,7 @@ inline__a_context_with_few_buffers(void **state)
 
 	(void)state;
 	pair_contexts = CONTEXTS + 1;
-	pair_start("client", "");
+	pair_start("client", GIVES_UP_SOON);
 	assert_int_equal(pmx_context_open(&x, nodes[0], &params), 0);
 	assert_int_equal(x->inline_sends, 5);
 	for (uint32_t i = 0; i < 10; i++)
@@ -171,7 +171,7 @@ inline__none_is_refused_for_want_of_them(void **state)
 
 	(void)state;
 	pair_contexts = CONTEXTS + MORE;
-	pair_start("client", "");
+	pair_start("client", GIVES_UP_SOON);
 	for (unsigned i = 0; i < MORE; i++) {
 		const struct pmx_context_params params = {.context = PMX_ANY_CONTEXT};
 		uint32_t number = i;
@@ -197,7 +197,7 @@ inline__what_fails_is_counted(void **state)
 	struct pmx_context *x;
 
 	(void)state;
-	pair_start("client", "");
+	pair_start("client", GIVES_UP_SOON);
 	x = ctx[0][0];
 	for (unsigned i = 0; i < 3; i++) {
 		assert_int_equal(pmx_send_copy(x, nowhere[i], "nobody", 6, NULL), 0);
