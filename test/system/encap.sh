@@ -33,7 +33,7 @@ config() {
 		[engine]
 		idle = yield
 		[proto]
-		keepalive_ms = 100
+		keepalive_ms = 1000
 		[limits]
 		mbufs = 4096
 		contexts = 8

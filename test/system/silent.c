@@ -181,7 +181,8 @@ start(unsigned n, const char *matching, const char *more)
 	snprintf(text, sizeof(text),
 		"[node]\nid = %u\nname = silent%u\n[engine]\nmatching = %s\n[link 0]\n"
 		"driver = loop\nport = silent\n[nodes]\n0 = auto\n1 = auto\n"
-		"[proto]\nrto_max_us = 5000\nretries = 6\n[limits]\ncontexts = 2\nunexpected = %u\nmatched_entries = %u\n"
+		"[proto]\nrto_max_us = 5000\nretries = 6\n"
+		"[limits]\ncontexts = 2\nunexpected = %u\nmatched_entries = %u\n"
 		"send_buffers = %u\n%s\n",
 		n, n, matching, UNEXPECTED, RING, BUFFERS, more);
 	if (pmx_node_start(&nodes[n], &params, error, sizeof(error)) != 0) {
