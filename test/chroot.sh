@@ -1,12 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Usage: test/chroot.sh bookworm|trixie [build|commands|turned]
+# Usage: test/chroot.sh bookworm|trixie commands|turned
+#        test/chroot.sh bookworm|trixie suites NAME...
 #        test/chroot.sh arm64
-# Builds this tree in a fresh Debian of that release and tests it there: prints "ok NAME", "not ok NAME why", "ok NAME # SKIP why".
-#   build     has the packages that the build takes, unpacked and not configured; warnings are errors
-#   commands  has nothing but git and sudo: the README's two commands, as they stand there and in that order
+# Builds this tree in a fresh Debian of that release, which has nothing but git and sudo, and tests it there: prints "ok NAME",
+# "not ok NAME why", "ok NAME # SKIP why".
+#   commands  the README's two commands, as they stand there and in that order
 #   turned    the same in the other order
+#   suites    builds, with warnings as errors, and runs these suites by test/run.sh
 #   arm64     trixie's cross compiler and libraries: all is compiled and linked for ARM64; unit tests without an EAL run
 #             under qemu-user. As good a CPU as the emulator is: no test of memory order.
 # Takes root, mmdebstrap and the network. Unpacked packages are kept in PMX_CHROOTS (/var/cache/pmx-dpdk) for a week.
@@ -18,12 +20,13 @@ set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
 export LC_ALL=C.UTF-8
 export PATH=$PATH:/usr/sbin:/sbin
-release=${1:-} mode=${2:-build}
-case $release-$mode in
-bookworm-build | trixie-build | bookworm-commands | trixie-commands | bookworm-turned | trixie-turned | arm64-build) ;;
-*) sed -n '4,15s/^#[ ]\{0,1\}//p' "$0" >&2; exit 2 ;;
+release=${1:-} mode=${2:-} suites=("${@:3}")
+case $release-$mode-${#suites[@]} in
+bookworm-commands-0 | trixie-commands-0 | bookworm-turned-0 | trixie-turned-0 | arm64--0) ;;
+bookworm-suites-[1-9]* | trixie-suites-[1-9]*) ;;
+*) sed -n '4,17s/^#[ ]\{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
-name=chroot_${release}_$mode
+name=chroot_$release${mode:+_$mode}
 work=$(mktemp -d "${TMPDIR:-/tmp}/pmx-chroot.XXXXXX") || exit 2
 tree=$work/tree
 log=$work/log
@@ -59,18 +62,15 @@ run() {
 	return $code
 }
 
-# inside COMMAND...: as root of the chroot, with processes and hugetlbfs of its own, and, but for the README's commands, which
-# install packages, without network. Those see a machine, not a chroot, in which the kernel lets nobody make user namespaces.
+# inside COMMAND...: as root of the chroot, with processes and hugetlbfs of its own, and the network, by which packages come. It is
+# no chroot to who is inside, as the kernel lets nobody make user namespaces in one.
 # For the background: exec, so that who ends that ends all of it.
 inside() {
-	local net=(--net)
-	[ "$mode" = build ] || net=()
 	# shellcheck disable=SC2016
-	exec unshare --mount --pid ${net[@]+"${net[@]}"} --ipc --fork --kill-child --propagation private bash -euc '
+	exec unshare --mount --pid --ipc --fork --kill-child --propagation private bash -euc '
 		mount --bind "$1" "$1" # ip netns exec wants / to be a mount
 		cd "$1"
-		mode=$2
-		shift 2
+		shift
 		mount -t proc proc proc
 		mount -t sysfs sysfs sys
 		mount -t tmpfs tmpfs run
@@ -79,34 +79,26 @@ inside() {
 		mkdir -p dev/hugepages
 		mount -t tmpfs tmpfs dev/shm
 		mount -t hugetlbfs -o pagesize=2M hugetlbfs dev/hugepages
-		if [ "$mode" = build ]; then
-			root=.
-		else
-			root=/
-			mkdir -p .host
-			pivot_root . .host
-			cd /
-			umount -l /.host
-		fi
-		exec chroot $root /usr/bin/env PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root PMX_CHROOT=1 \
-			bash -c "ip link set lo up 2>/dev/null; cd /pmx-dpdk && exec \"\$@\"" - "$@"' - "$tree" "$mode" "$@"
+		mkdir -p .host
+		pivot_root . .host
+		cd /
+		umount -l /.host
+		exec chroot / /usr/bin/env PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root PMX_CHROOT=1 \
+			bash -c "cd /pmx-dpdk && exec \"\$@\"" - "$@"' - "$tree" "$@"
 }
 
 # ------------------------------------------------------------------ the chroot
 
-tools=dash,bash,coreutils,findutils,grep,sed,mawk,diffutils,base-files,libc-bin,procps
 packages() {
-	case $release-$mode in
-	arm64-*) echo $tools,iproute2,meson,ninja-build,pkg-config,gcc-aarch64-linux-gnu,binutils-aarch64-linux-gnu,qemu-user-static,python3,libc6-dev:arm64,libdpdk-dev:arm64,libjansson-dev:arm64,libcmocka-dev:arm64,libnuma-dev:arm64 ;;
-	*-build) echo "$tools,libc6-dev,python3,$("$root/dpdk-config/install.sh" --list | tr ' ' ,)" ;;
+	case $release in
+	arm64) echo dash,bash,coreutils,findutils,grep,sed,mawk,diffutils,base-files,libc-bin,procps,iproute2,meson,ninja-build,pkg-config,gcc-aarch64-linux-gnu,binutils-aarch64-linux-gnu,qemu-user-static,python3,libc6-dev:arm64,libdpdk-dev:arm64,libjansson-dev:arm64,libcmocka-dev:arm64,libnuma-dev:arm64 ;;
 	*) echo git,sudo,ca-certificates ;;
 	esac
 }
 
 make_tree() {
-	case $release-$mode in
-	arm64-*) run mmdebstrap --variant=extract --architectures=amd64,arm64 --include="$(packages)" trixie "$1" ;;
-	*-build) run mmdebstrap --variant=extract --include="$(packages)" "$release" "$1" ;;
+	case $release in
+	arm64) run mmdebstrap --variant=extract --architectures=amd64,arm64 --include="$(packages)" trixie "$1" ;;
 	*) run mmdebstrap --variant=minbase --include="$(packages)" "$release" "$1" ;;
 	esac
 }
@@ -114,14 +106,14 @@ make_tree() {
 # packages that were unpacked within a week for the same list are used again
 unpack() {
 	local kept
-	kept=${PMX_CHROOTS:-/var/cache/pmx-dpdk}/$release-$mode-$(packages | sha256sum | cut -c 1-12).tar
+	kept=${PMX_CHROOTS:-/var/cache/pmx-dpdk}/$release-$(packages | sha256sum | cut -c 1-12).tar
 	if [ -f "$kept" ] && [ -n "$(find "$kept" -mtime -7)" ]; then
 		mkdir "$tree" && tar -C "$tree" -xpf "$kept"
 		return
 	fi
 	make_tree "$tree" || return 1
-	[ "$mode" != build ] || { ln -sf mawk "$tree/usr/bin/awk" && chroot "$tree" ldconfig; } # as configured packages have it
-	mkdir -p "$(dirname "$kept")" && rm -f "$(dirname "$kept")/$release-$mode"-*.tar &&
+	[ "$release" != arm64 ] || { ln -sf mawk "$tree/usr/bin/awk" && chroot "$tree" ldconfig; } # as configured packages have it
+	mkdir -p "$(dirname "$kept")" && rm -f "$(dirname "$kept")/$release"-*.tar &&
 		tar -C "$tree" -cpf "$kept.$$" . && mv "$kept.$$" "$kept"
 }
 
@@ -143,16 +135,20 @@ copy_sources() {
 
 # ------------------------------------------------------------------ what is done there
 
-# build NAME MESON_ARGUMENTS...
-build() {
-	local what=$1
+# there NAME COMMAND...: whether it ends well; how long it takes, and its last line
+there() {
+	local what=$1 begun=$SECONDS code=0
 	shift
-	if run inside dpdk-config/build.sh build -Dwerror=true "$@"; then
+	if run inside "$@"; then
 		ok "$what"
 	else
-		not_ok "$what" "see the end of what it printed"
-		return 1
+		code=1
+		not_ok "$what" "'$*' failed"
+		sed -n '/^FAILED:/,/^$/p' "$log" | head -n 60 | sed 's/^/# /'
 	fi
+	echo "# $*: $((SECONDS - begun)) s; $(tail -n 1 "$log")"
+	grep '^!!!' "$log" | sed 's/^/# /'
+	return $code
 }
 
 # unit_test PROGRAM
@@ -180,7 +176,7 @@ arm64() {
 		endian = 'little'
 	END
 	# an emulator is some 20 times slower: fewer histories, and time
-	build arm64_compiles_and_links --cross-file=arm64.ini -Dc_args=-DFEWER=20 -Dlibfabric=disabled -Dmpi=disabled -Dpmix=disabled -Dman=disabled || return
+	there arm64_compiles_and_links dpdk-config/build.sh build -Dwerror=true --cross-file=arm64.ini -Dc_args=-DFEWER=20 -Dlibfabric=disabled -Dmpi=disabled -Dpmix=disabled -Dman=disabled || return
 	local program
 	for program in "$tree"/pmx-dpdk/build/test/test_*; do
 		[ ! -f "$program" ] || [ ! -x "$program" ] || unit_test "$(basename "$program")"
@@ -189,23 +185,21 @@ arm64() {
 
 # the two commands, each the first line of a block of README's section that begins with sudo
 commands() {
-	local lines line number=0 start
+	local lines line number=0
 	mapfile -t lines < <(sed -n '/^## Two commands/,/^## A node/p' "$root/README.md" | grep '^sudo ')
 	[ ${#lines[@]} -eq 2 ] || { : >"$log"; not_ok "$name" "README.md has ${#lines[@]} commands, not two"; return; }
 	[ "$mode" = commands ] || lines=("${lines[1]}" "${lines[0]}")
 	for line in "${lines[@]}"; do
 		number=$((number + 1))
-		start=$SECONDS
 		# shellcheck disable=SC2086
-		if run inside $line; then
-			ok "${name}_$number"
-		else
-			not_ok "${name}_$number" "'$line' failed"
-			sed -n '/^FAILED:/,/^$/p' "$log" | head -n 60 | sed 's/^/# /'
-		fi
-		echo "# $line: $((SECONDS - start)) s; $(tail -n 1 "$log")"
-		grep '^!!!' "$log" | sed 's/^/# /'
+		there "${name}_$number" $line
 	done
+}
+
+suites() {
+	there "${name}_packages" dpdk-config/install.sh --tests &&
+		there "${name}_build_without_warnings" dpdk-config/build.sh build -Dwerror=true &&
+		there "$name" test/run.sh "${suites[@]}"
 }
 
 [ "$(id -u)" -eq 0 ] || { echo "ok $name # SKIP needs root"; exit 0; }
@@ -223,8 +217,8 @@ echo "# chroot: $((SECONDS - start)) s"
 printf '127.0.0.1 localhost %s\n' "$(uname -n)" >"$tree/etc/hosts"
 copy_sources || exit 2
 case $release-$mode in
-arm64-*) arm64 ;;
-*-build) build "${release}_builds_without_warnings" ;;
+arm64-) arm64 ;;
+*-suites) suites ;;
 *) commands ;;
 esac
 echo "# all: $((SECONDS - start)) s"

@@ -6,12 +6,12 @@
 # shared memory (channel), a peer's transfers (transfer, rma), members of groups (group), a
 # topology's text, steps of a collective (coll), collectives of groups (colls). Each target of
 # test/fuzz starts from its corpus, test/fuzz/corpus/NAME.tar.gz: it gets those inputs and many that a seed's random changes make of
-# them (replay.c). In the full tier, and with SECONDS, libFuzzer goes on from there for SECONDS (30), two targets at a
+# them (replay.c). In the full tier, and with SECONDS, libFuzzer goes on from there for SECONDS (15), two targets at a
 # time, built with clang in a folder of its own; keep: what it found new goes into the corpus, reduced.
 set -u
 . "$(dirname "$0")/common.bash"
 
-seconds=${2:-30}
+seconds=${2:-15}
 root=$(cd "$(dirname "$0")/../.." && pwd)
 fuzz_build=$root/build-fuzz
 targets=(wire topology coll colls proto rma group channel transfer)

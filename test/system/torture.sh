@@ -12,7 +12,7 @@ if [ $# -lt 1 ] || [ ! -x "$1/test/torture" ]; then
 	exit 2
 fi
 torture=$1/test/torture
-[ "${TIER:-}" = full ] && changes=20000 || changes=1500
+[ "${TIER:-}" = full ] && changes=8000 || changes=1500
 changes=${2:-$changes}
 log=$(mktemp) || exit 2
 trap 'rm -f "$log"' EXIT
