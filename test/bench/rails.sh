@@ -18,7 +18,7 @@ for how in spread failover lanes; do
 	lanes) cpus=0,1 start_nodes 'lanes = 2' ;;
 	esac
 	start_stream
-	wait_for 20 links_up 2 || not_ok "rails_$how" "not both links are up" "$dir/0.log"
+	wait_for 60 links_up 2 || not_ok "rails_$how" "not both links are up" "$dir/0.log"
 	echo "# $how:"
 	die_and_return "$deaths" "rails_$how"
 	end_stream "rails_${how}_nothing_lost"
@@ -41,7 +41,7 @@ carries() { # LINKS: prints Gb/s of 8 KiB
 	mapfile -t devices < <(devices server "$1")
 	start "$dir/respond.log" "$build/app/pmx-perf" respond --idle yield --embedded "$dir/1.ini" -- --no-pci -l 1 "--file-prefix=${tag}r" "${devices[@]}"
 	responder=$last
-	wait_for 20 test -S "$dir/memif$(($1 - 1)).sock"
+	wait_for 60 test -S "$dir/memif$(($1 - 1)).sock"
 	sleep 0.5
 	mapfile -t devices < <(devices client "$1")
 	timeout 60 "$build/app/pmx-perf" bandwidth --json --sizes 8192 --seconds 1 --idle yield --embedded "$dir/0.ini" -- --no-pci -l 0 \

@@ -22,7 +22,7 @@ measure() { # WAY: ns
 	[ "$1" != thin ] || program=$build/test/thin
 	PMX_ATTACH=$1 start "$dir/serve.log" taskset -c 1 timeout 100 "$program" serve "${tag}0" 4
 	server=$last
-	wait_for 20 grep -q serving "$dir/serve.log" || return 1
+	wait_for 60 grep -q serving "$dir/serve.log" || return 1
 	PMX_ATTACH=$1 taskset -c 1 timeout 100 "$program" ping "${tag}0" 5 0:4 64 "$rounds"
 	wait "$server"
 }

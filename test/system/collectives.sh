@@ -16,10 +16,10 @@ eight=(0:0 1:0 0:1 1:1 0:2 1:2 0:3 1:3)
 together() {
 	local name=$1 command=$2 answer=$3 r
 	shift 3
-	members 10000 "$@"
+	members 60000 "$@"
 	for ((r = 0; r < $#; r++)); do hears "${name}__opens_$r" $r 'open: 0'; done
 	for ((r = 0; r < $#; r++)); do say $r "$command"; done
-	for ((r = 0; r < $#; r++)); do PATIENCE=60 hears "${name}__ends_$r" $r "$answer"; done
+	for ((r = 0; r < $#; r++)); do hears "${name}__ends_$r" $r "$answer"; done
 	quits $(seq 0 $(($# - 1)))
 }
 
@@ -43,14 +43,14 @@ export PMX_ATTACH=thin
 slowest=0 bad=0
 for ((turn = 0; turn < ${KILLS:-8}; turn++)); do
 	victim=$(((turn * 3 + 1) % 8))
-	members 10000 "${eight[@]}"
-	for r in 0 1 2 3 4 5 6 7; do wait_for 20 grep -qx 'open: 0' "$dir/m$r.log"; done
+	members 60000 "${eight[@]}"
+	for r in 0 1 2 3 4 5 6 7; do wait_for 60 grep -qx 'open: 0' "$dir/m$r.log"; done
 	for r in 0 1 2 3 4 5 6 7; do say $r 'collectives 1000000 0'; done
 	sleep "0.$((RANDOM % 200 + 100))"
 	began=$(date +%s%N)
 	dies $victim
 	said() { verdict $victim >"$dir/verdict"; }
-	if wait_for 20 said && grep -qxE "7 E(NOTCONN|CONNRESET) $victim" "$dir/verdict"; then
+	if wait_for 60 said && grep -qxE "7 E(NOTCONN|CONNRESET) $victim" "$dir/verdict"; then
 		took=$((($(date +%s%N) - began) / 1000000))
 		[ $took -le $slowest ] || slowest=$took
 	else

@@ -271,5 +271,5 @@ veth() {
 		ip netns exec "$tag$i" ethtool -K "v$i" tx off rx off gso off gro off tso off \
 			>/dev/null 2>&1
 	done
-	wait_for 20 sh -c "ip -n ${tag}0 link show v0 | grep -q 'state UP'"
+	wait_for 60 sh -c "ip -n ${tag}0 link show v0 | grep -q 'state UP'"
 }

@@ -89,7 +89,7 @@ watch_table() {
 	"$ctl" stat --watch 0.3 >"$dir/out" &
 	watching=$!
 	pids+=($watching)
-	wait_for 20 grep -q 'a second' "$dir/out" && wait_for 20 grep -q 'mbufs free' "$dir/out" && kill -0 $watching || code=1
+	wait_for 60 grep -q 'a second' "$dir/out" && wait_for 60 grep -q 'mbufs free' "$dir/out" && kill -0 $watching || code=1
 	end $watching
 	return $code
 }
@@ -105,7 +105,7 @@ send_junk() {
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 for frame in (b"x", b"y" * 200):
     s.sendto(frame, ("127.0.0.1", int(sys.argv[1])))' "$port"
-	wait_for 20 both_are_counted
+	wait_for 60 both_are_counted
 }
 both_are_counted() { [ "$("$ctl" --json drops | grep -oE '"drop_(short|version)"' | sort -u | wc -l)" -eq 2 ]; }
 

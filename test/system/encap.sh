@@ -77,7 +77,7 @@ hands() {
 	ask 2 1:1
 	local asker=$last
 	if "${in1[@]}" python3 "$here/encap.py" hands "$@" >"$dir/hands.log" 2>&1 &&
-		wait_for 20 sh -c "'${ctl[0]}' --instance ${tag}0 peers | grep -q '^ *1  up'"; then
+		wait_for 60 sh -c "'${ctl[0]}' --instance ${tag}0 peers | grep -q '^ *1  up'"; then
 		ok "$name"
 		sed 's/^/# /' "$dir/hands.log"
 	else
@@ -160,7 +160,7 @@ perf() {
 	for test in "${@:2}"; do
 		start "$dir/respond.log" "$perf" respond --instance "${tag}1"
 		local responder=$last
-		wait_for 20 context_open 1 1
+		wait_for 60 context_open 1 1
 		timeout 30 "$perf" "$test" --sizes "$sizes" --rounds 20 --warmup 2 --seconds 0.1 --instance "${tag}0" >"$dir/$test.log" 2>&1 ||
 			{ tail -5 "$dir/$test.log" | sed 's/^/# /'; end "$responder" KILL; return 1; }
 		wait "$responder"
@@ -192,11 +192,11 @@ fault = loss=2%,reorder=2%+50us,duplicate=1%,seed=$((i + 7))" "${lines[@]}"
 		node $i "$(packet v$i)$*" || { not_ok "$name" "does not start"; return; }
 		primaries+=("$node_pid")
 	done
-	for i in 0 1; do wait_for 10 grep -q Capturing "$dir/capture$i.log"; done
+	for i in 0 1; do wait_for 60 grep -q Capturing "$dir/capture$i.log"; done
 	ask 3 2:1
 	local asker=$last
 	perf 1,8192,100000 bandwidth $([ "$encap" = udp ] && echo push) || not_ok "$name" "no messages"
-	wait_for 30 python3 "$here/encap.py" kinds "$(IFS=,; echo "${files[*]}")" "$encap" PING,PONG || echo "# neither PING nor PONG"
+	wait_for 60 python3 "$here/encap.py" kinds "$(IFS=,; echo "${files[*]}")" "$encap" PING,PONG || echo "# neither PING nor PONG"
 	end "$asker" KILL
 	for i in "${captures[@]}"; do end "$i" INT; done
 	for i in "${primaries[@]}"; do end "$i"; done
@@ -233,7 +233,7 @@ messages() {
 	sleep 0.7
 	if timeout 60 "${in0[@]}" "$perf" all --idle yield --sizes 8,1400,100000 --rounds 50 --warmup 5 --seconds 0.1 --embedded "$dir/0.ini" -- \
 		--no-pci --no-huge -m 128 -l 0 "--file-prefix=${tag}m0" ${eal0[@]+"${eal0[@]}"} >"$dir/0.log" 2>&1 &&
-		wait_for 10 sh -c "! kill -0 $responder 2>/dev/null"; then
+		wait_for 60 sh -c "! kill -0 $responder 2>/dev/null"; then
 		ok "$name"
 	else
 		not_ok "$name" "" "$dir/0.log"

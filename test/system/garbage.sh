@@ -41,12 +41,12 @@ before_is_gone() { ! context_open 1 2; }
 # trips: round trips between contexts 2 of both nodes; their median and p99.9 in ns
 trips() {
 	local code
-	wait_for 30 before_is_gone # its context, which would be taken for the next one's
+	wait_for 60 before_is_gone # its context, which would be taken for the next one's
 	start "$dir/respond.log" "$build/app/pmx-perf" respond --context 2 --instance "${tag}1"
-	wait_for 30 context_open 1 2
+	wait_for 60 context_open 1 2
 	timeout 300 "$build/app/pmx-perf" latency --sizes 64 --rounds "$rounds" --context 2 --to 1:2 --instance "${tag}0" --json >"$dir/trips" 2>&1
 	code=$?
-	[ $code -ne 0 ] || wait_for 30 gone "$last"
+	[ $code -ne 0 ] || wait_for 60 gone "$last"
 	end "$last"
 	[ $code -eq 0 ] || sed 's/^/# others: /' "$dir/trips" "$dir/respond.log"
 	sed -n 's/.*"p50_ns": *\([0-9]*\).*"p999_ns": *\([0-9]*\).*/# of others, ns: median \1, p99.9 \2/p' "$dir/trips" | head -1
@@ -84,7 +84,7 @@ for way in thin secondary; do
 	while [ $left -gt 0 ]; do
 		start "$dir/garbage.log" "$build/test/garbage" "${tag}0" 8 "$left" "$seed"
 		garbage=$last
-		wait_for 30 context_open 0 8
+		wait_for 60 context_open 0 8
 		while kill -0 "$garbage" 2>/dev/null; do
 			trips || bad=$((bad + 1))
 			turns=$((turns + 1))

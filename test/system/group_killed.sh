@@ -65,7 +65,7 @@ for victim in 0 1 2 3; do
 		elif [ "$longest" -gt "$most" ]; then
 			most=$longest
 		fi
-		if ! wait_for 20 as_before; then
+		if ! wait_for 60 as_before; then
 			not_ok "group_killed__rank_${victim}_step_$k" "left something"
 			echo "# before: $before"
 			echo "# after:  $now"

@@ -27,7 +27,8 @@ done
 declare -A pid in
 id=0
 
-# members TIMEOUT_MS NODE:CONTEXT...: a process for each, by its rank, in a group of its own; a node with / does not come
+# members TIMEOUT_MS NODE:CONTEXT...: a process for each, by its rank, in a group of its own; a node with / does not come. Rank 0 waits
+# so long for the others, and they, which may have come before it, longer for its answer.
 members() {
 	local timeout=$1 rank=0 m list=()
 	shift
@@ -35,7 +36,7 @@ members() {
 	for m; do list+=("${m%/}"); done
 	for m; do
 		if [ "$m" = "${m%/}" ]; then
-			start_fed "$dir/m$rank.log" "$program" "$tag${m%:*}" "${m#*:}" $id "$timeout" "${list[@]}"
+			start_fed "$dir/m$rank.log" "$program" "$tag${m%:*}" "${m#*:}" $id $(((1 + 9 * (rank > 0)) * timeout)) "${list[@]}"
 			in[$rank]=$to
 			pid[$rank]=$last
 		fi
@@ -47,21 +48,21 @@ say() { # RANK COMMAND
 	echo "$2" >&"${in[$1]}"
 }
 
-# hears TEST RANK TEXT: within 20 s that member tells this
+# hears TEST RANK TEXT: within 60 s that member tells this
 hears() {
-	if wait_for "${PATIENCE:-20}" grep -qxE -- "$3" "$dir/m$2.log"; then
+	if wait_for "${PATIENCE:-60}" grep -qxE -- "$3" "$dir/m$2.log"; then
 		ok "$1"
 	else
 		not_ok "$1" "member $2 did not tell '$3'" "$dir/m$2.log"
 	fi
 }
 
-# shows TEST NODE PATTERN: within 20 s pmx-ctl groups has such a line
+# shows TEST NODE PATTERN: within 60 s pmx-ctl groups has such a line
 shows() {
 	local line
 	has_line() { "$build/app/pmx-ctl" --instance "$tag$line" groups >"$dir/ctl.log" && grep -qE -- "$1" "$dir/ctl.log"; }
 	line=$2
-	if wait_for 20 has_line "$3"; then ok "$1"; else not_ok "$1" "no line '$3'" "$dir/ctl.log"; fi
+	if wait_for 60 has_line "$3"; then ok "$1"; else not_ok "$1" "no line '$3'" "$dir/ctl.log"; fi
 }
 
 # quits RANK...: these end in good order
@@ -87,7 +88,7 @@ taken_over() {
 	primary "$2" -l "$2" -m 96 && ok "$1" || not_ok "$1" "the primary of node $2 is not replaced"
 	OPTIONS=()
 	primaries[$2]=$last
-	wait_for 20 sh -c "! kill -0 $old 2>/dev/null" || not_ok "$1" "the old primary of node $2 does not end"
+	wait_for 60 sh -c "! kill -0 $old 2>/dev/null" || not_ok "$1" "the old primary of node $2 does not end"
 }
 
 # under_take_overs TEST COMMAND ANSWER...: all members do that while the primaries of both nodes are replaced

@@ -65,7 +65,7 @@ begin() {
 	daemon=$last
 	start "$dir/bystander.log" "${good[@]}" "$hostile" bystander "$sock" 0
 	bystander=$last
-	wait_for 20 grep -sq open "$dir/bystander.log" || { not_ok "hostile_$1__start" "no bystander" "$dir/bystander.log"; return 1; }
+	wait_for 60 grep -sq open "$dir/bystander.log" || { not_ok "hostile_$1__start" "no bystander" "$dir/bystander.log"; return 1; }
 	sleep 0.1
 	before=$(descriptors)
 }
@@ -173,7 +173,7 @@ attack() {
 	start "$dir/attack.log" "${bad[@]}" "$hostile" "$@"
 	attacker=$last
 	attackers+=("$last")
-	if ! wait_for 20 grep -sqE '^(done|skip|closed)|^hostile:' "$dir/attack.log" || grep -q ^hostile: "$dir/attack.log"; then
+	if ! wait_for 60 grep -sqE '^(done|skip|closed)|^hostile:' "$dir/attack.log" || grep -q ^hostile: "$dir/attack.log"; then
 		not_ok "hostile_${name}__attacks" "it could not" "$dir/attack.log"
 	elif grep -q ^skip "$dir/attack.log"; then
 		echo "ok hostile_$name # SKIP $(sed -n 's/^skip:* *//p' "$dir/attack.log" | head -1)"
@@ -306,7 +306,7 @@ case_takeover() {
 			not_ok "hostile_takeover__${how}__is_taken_over" ""
 		fi
 		OPTIONS=()
-		[ "$old" = "$daemon" ] || wait_for 10 sh -c "! kill -0 $old 2>/dev/null" || not_ok "hostile_takeover__${how}__the_old_one_ends" ""
+		[ "$old" = "$daemon" ] || wait_for 60 sh -c "! kill -0 $old 2>/dev/null" || not_ok "hostile_takeover__${how}__the_old_one_ends" ""
 		others "takeover__$how"
 		for pid in "${ours[@]}"; do
 			end "$pid" KILL
@@ -323,7 +323,7 @@ case_unread() {
 	reader=$last
 	wait_for $bound grep -sq open "$dir/hold.log" || not_ok hostile_unread__start "" "$dir/hold.log"
 	start "$dir/flood.log" "${bad[@]}" "$hostile" flood "$sock" 2 3
-	wait_for 20 grep -sq full "$dir/flood.log" || not_ok hostile_unread__flood "" "$dir/flood.log"
+	wait_for 60 grep -sq full "$dir/flood.log" || not_ok hostile_unread__flood "" "$dir/flood.log"
 	grep '^#' "$dir/flood.log"
 	end "$last" KILL
 	opens unread__the_senders_number_is_free 2

@@ -71,7 +71,7 @@ steps() { # WAY: every k-th step
 			[ $bad -lt 5 ] || break
 		fi
 		n=$((n + 1))
-		if ! wait_for 20 as_before; then
+		if ! wait_for 60 as_before; then
 			not_ok "killed_$1__step_$k" "left something"
 			echo "# before: $before"
 			echo "# after:  $now"
@@ -81,7 +81,7 @@ steps() { # WAY: every k-th step
 			[ $bad -lt 5 ] || break
 			before=$now
 		fi
-		if ! wait_for 20 partner_is_done; then
+		if ! wait_for 60 partner_is_done; then
 			not_ok "killed_$1__step_$k" "its partner waits: $("$killed" owes "$dir/partner")"
 			bad=$((bad + 1))
 			[ $bad -lt 5 ] || break
@@ -114,7 +114,7 @@ at_random() { # WAY
 	if grep -h . "$dir"/loop?.log | grep -v '^EAL' | head -3 | grep .; then
 		not_ok "killed_$1__at_random" "an application failed"
 	fi
-	if wait_for 20 as_before; then
+	if wait_for 60 as_before; then
 		ok "killed_$1__at_random # $random times in $((SECONDS - start)) s"
 	else
 		not_ok "killed_$1__at_random" "left something"
@@ -128,7 +128,7 @@ others() { # WAY killed|ended
 	local victim responder n=0
 	start "$dir/respond.log" "$build/app/pmx-perf" respond --context 9 --instance "${tag}1"
 	responder=$last
-	wait_for 20 context_open 1 9
+	wait_for 60 context_open 1 9
 	timeout 100 "$build/app/pmx-perf" latency --sizes 64 --rounds $rounds --context 9 --to 1:9 --instance "${tag}0" --json >"$dir/others" 2>&1 &
 	local measuring=$!
 	while kill -0 $measuring 2>/dev/null; do
@@ -138,7 +138,7 @@ others() { # WAY killed|ended
 		n=$((n + 1))
 	done
 	wait $measuring
-	wait_for 20 gone "$responder" || end "$responder"
+	wait_for 60 gone "$responder" || end "$responder"
 	wait "$responder" # it closes the context that the next one opens
 	grep -q p99_ns "$dir/others" || sed 's/^/# others: /' "$dir/others" "$dir/respond.log" >&2
 	sed -n 's/.*"p50_ns": *\([0-9]*\).*"p99_ns": *\([0-9]*\).*/\1 \2/p' "$dir/others" | head -1 | sed "s/$/ $n/"
@@ -153,7 +153,7 @@ primary 1 -l 1 -m 64 --vdev=net_memif0,role=client,socket=$dir/m.sock,socket-abs
 primaries+=("$last")
 PMX_ATTACH=thin start "$dir/partner.log" "$killed" partner "${tag}1" 1 "$dir/partner"
 partner=$last
-wait_for 20 "$killed" owes "$dir/partner" >/dev/null || { not_ok killed_partner "" "$dir/partner.log"; exit 1; }
+wait_for 60 "$killed" owes "$dir/partner" >/dev/null || { not_ok killed_partner "" "$dir/partner.log"; exit 1; }
 for way in $ways; do
 	steps "$way"
 	at_random "$way"

@@ -47,7 +47,7 @@ run() {
 	start "$dir/1.log" ${in1[@]+"${in1[@]}"} "$perf" respond --idle yield --embedded "$dir/1.ini" -- \
 		--no-pci -l 1 "--file-prefix=${tag}1" ${eal1[@]+"${eal1[@]}"}
 	local responder=$last
-	wait_for 20 test -S "$RUNTIME_DIRECTORY/dpdk/${tag}1/dpdk_telemetry.v2"
+	wait_for 60 test -S "$RUNTIME_DIRECTORY/dpdk/${tag}1/dpdk_telemetry.v2"
 	for try in {1..20}; do
 		timeout 200 ${in0[@]+"${in0[@]}"} "$perf" all --idle yield --rounds $rounds --warmup 10 --seconds $seconds \
 			--embedded "$dir/0.ini" -- --no-pci -l 0 "--file-prefix=${tag}0" \
@@ -56,7 +56,7 @@ run() {
 		[ $code -ne 0 ] && grep -q 'has no context' "$dir/0.log" || break
 		echo "# $name: asked again, after $try times"
 	done
-	if [ $code -eq 0 ] && wait_for 20 gone "$responder"; then
+	if [ $code -eq 0 ] && wait_for 60 gone "$responder"; then
 		ok "link_$name"
 		grep -E '1048576|(^|[^0-9])8 ' "$dir/0.log" | sed 's/^/# /'
 	else

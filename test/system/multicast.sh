@@ -82,7 +82,7 @@ members() {
 	done
 	count=$rank
 	for ((rank = 0; rank < count; rank++)); do
-		wait_for 20 grep -qx 'open: 0' "$dir/m$rank.log" || not_ok "multicast_opens" "" "$dir/m$rank.log"
+		wait_for 60 grep -qx 'open: 0' "$dir/m$rank.log" || not_ok "multicast_opens" "" "$dir/m$rank.log"
 	done
 }
 

@@ -52,7 +52,7 @@ if command -v fi_info >/dev/null; then
 	for kind in msg tagged; do
 		control=$((control + 1))
 		start "$dir/pong.log" timeout 60 "${preload[@]}" fi_pingpong -p pmx -e rdm -m $kind -c -B $control
-		wait_for 30 listens
+		wait_for 60 listens
 		says "ofi__fi_pingpong_$kind" "^1m " fi_pingpong -p pmx -e rdm -m $kind -c -P $control 127.0.0.1
 	done
 else
@@ -73,7 +73,7 @@ if [ -x "$build/test/ofi_mpi" ] && command -v mpirun >/dev/null; then
 	# a rank that is killed ends the job, and the next job, on the same context numbers, is as any other
 	start "$dir/killed.log" timeout 60 "${preload[@]}" mpirun --oversubscribe -np 3 "$build/test/ofi_mpi" forever
 	killed=$last
-	wait_for 30 grep -q ring "$dir/killed.log" || not_ok ofi_mpi__killed_start "" "$dir/killed.log"
+	wait_for 60 grep -q ring "$dir/killed.log" || not_ok ofi_mpi__killed_start "" "$dir/killed.log"
 	# whose parent is mpirun, or what that has started
 	kill -KILL "$(pgrep -P "$(pgrep -d , -P "$killed"),$killed" ofi_mpi | head -n 1)"
 	wait $killed && not_ok ofi_mpi__a_killed_rank_ends_the_job "exit code 0" || ok ofi_mpi__a_killed_rank_ends_the_job
@@ -82,7 +82,7 @@ if [ -x "$build/test/ofi_mpi" ] && command -v mpirun >/dev/null; then
 	if [ ${#preload[@]} -eq 0 ]; then
 		start "$dir/over.log" timeout 100 mpirun --oversubscribe -np 4 "$build/test/mpi_figures" 2
 		job=$last
-		wait_for 30 grep -q latency_8 "$dir/over.log"
+		wait_for 60 grep -q latency_8 "$dir/over.log"
 		for turn in $(seq $(! full && echo 1 || echo 3)); do
 			OPTIONS=(--take-over)
 			primary 0 -l 0 -m 256 || not_ok "ofi_mpi__take_over_$turn" ""

@@ -50,7 +50,7 @@ check after mix "${tag}0" 4 1
 # other primaries take over under a stream, then one is killed and started again
 start_fed "$dir/stream.log" timeout 120 "$pairs" stream "${tag}0"
 stream=$last
-wait_for 20 grep -q paired "$dir/stream.log" || not_ok pairs__stream_begins "" "$dir/stream.log"
+wait_for 60 grep -q paired "$dir/stream.log" || not_ok pairs__stream_begins "" "$dir/stream.log"
 for turn in 1 2; do
 	OPTIONS=(--take-over)
 	primary 0 -l 0 -m 64 || not_ok "pairs__take_over_$turn" ""

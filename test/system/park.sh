@@ -106,7 +106,7 @@ client c 0 9 1
 filled() { # as many messages as there is room for from a to c, N at most; sets sent
 	: >"$dir/a.log"
 	say a "fill 0:1 ${1:-1000}"
-	wait_for 20 grep -q '^fill' "$dir/a.log" || not_ok park_local__fill "" "$dir/a.log"
+	wait_for 60 grep -q '^fill' "$dir/a.log" || not_ok park_local__fill "" "$dir/a.log"
 	sent=$(awk '$1 == "fill:" {print $2}' "$dir/a.log")
 }
 taken() { # TEST: c takes them, and a sees them off
@@ -210,7 +210,7 @@ client c 0 10 1
 client d 0 10 2
 end "$holder" KILL
 says_so() { grep -q 'job 9 stays parked, though who held it has ended' "$dir/0.log"; }
-wait_for 20 says_so && ok park_hold__says_so || not_ok park_hold__says_so "" "$dir/0.log"
+wait_for 60 says_so && ok park_hold__says_so || not_ok park_hold__says_so "" "$dir/0.log"
 job_is park_hold__stays_parked_without_room 0 9 'parked 1 1 1 1'
 
 # ---- closes while it is parked: without room what it has sent ends; with room it arrives
@@ -243,7 +243,7 @@ nothing_is_left park_killed__nothing_is_left
 # ---- who cannot be parked, and wrong arguments
 start_fed "$dir/s.log" env PMX_JOB=13 PMX_ATTACH=secondary "$build/test/stopped" "${tag}0" 1 hold
 second=$last to_second=$to
-wait_for 20 grep -q ready "$dir/s.log" || not_ok park_secondary__attaches "" "$dir/s.log"
+wait_for 60 grep -q ready "$dir/s.log" || not_ok park_secondary__attaches "" "$dir/s.log"
 refused park_secondary__cannot 1 'job 13: it has contexts of secondaries, .*: freeze it' 0 park 13
 job_is park_secondary__runs_on 0 13 'runs 1 0'
 echo >&"$to_second"
@@ -308,7 +308,7 @@ client c 0 0 1
 client d 0 0 2
 for k in c d; do hears "" $k 'send 0:0 3' 'send: 3'; done
 quits c d
-wait_for 20 at 0 thaw 9 >/dev/null && ok park_ended__sender_leaves_its_room || not_ok park_ended__sender_leaves_its_room ""
+wait_for 60 at 0 thaw 9 >/dev/null && ok park_ended__sender_leaves_its_room || not_ok park_ended__sender_leaves_its_room ""
 hears park_ended__what_it_sent_arrives a 'fresh 0:1 6' 'fresh: 6'
 quits a b
 nothing_is_left park_drains__nothing_is_left

@@ -33,7 +33,7 @@ peer() { # the primary of node 1, and its responder
 	killed=$last
 	start "$dir/responder.log" "$build/app/pmx-perf" respond --instance "${tag}1"
 	responder=$last
-	wait_for 20 context_open 1 1
+	wait_for 60 context_open 1 1
 }
 
 counter() { "$build/app/pmx-ctl" --instance "${tag}0" stat --all | awk -v c="$1" '$1 == c {print $2}'; }
@@ -54,7 +54,7 @@ for k in $(seq 1 "$kills"); do
 	start "$dir/trip.log" timeout 90 "$build/app/pmx-perf" latency --sizes 64 --rounds 100000000 \
 		--instance "${tag}0"
 	running=$last
-	wait_for 20 more_sent "$(counter proto_messages_sent)" || not_ok "peer_death_${k}__round_trips" "" "$dir/trip.log"
+	wait_for 60 more_sent "$(counter proto_messages_sent)" || not_ok "peer_death_${k}__round_trips" "" "$dir/trip.log"
 	kill -0 "$running" 2>/dev/null || not_ok "peer_death_${k}__runs_before" "" "$dir/trip.log"
 	end "$killed" KILL
 	rm -f /dev/hugepages/"${tag}1"map_*

@@ -147,7 +147,7 @@ child_may_use() { may_use "$(ps -o pid= --ppid "$1" | tr -d ' ')" 2>/dev/null; }
 node 1 respond --cpu "$last_cpu"
 start "$dir/cpu.log" "${command[@]}"
 is_there() { [ "$(child_may_use "$last")" = "$last_cpu" ]; }
-wait_for 30 is_there && ok "--cpu of an embedded node" ||
+wait_for 60 is_there && ok "--cpu of an embedded node" ||
 	not_ok "--cpu of an embedded node" "it may use $(child_may_use "$last")" "$dir/cpu.log"
 end "$last"
 

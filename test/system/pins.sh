@@ -50,7 +50,7 @@ for i in 0 1; do
 	OPTIONS=()
 	wait "${primaries[i]}"
 	primaries[i]=$last
-	wait_for 20 "$build/app/pmx-ctl" --instance "${tag}0" stat >/dev/null 2>&1
+	wait_for 60 "$build/app/pmx-ctl" --instance "${tag}0" stat >/dev/null 2>&1
 	"$build/app/pmx-ctl" --instance "${tag}0" memory | sed -n '/region/,$s/^/# /p'
 	echo >&"$said"
 done

@@ -19,7 +19,7 @@ pollers() {
 	for i in 0 1; do
 		PMX_IDLE=$1 start_fed "$dir/poll$i.log" taskset -c $((i % cpus)) env PMX_ATTACH=thin "$build/test/stopped" "$tag$i" 9 poll
 		polling+=("$last") lines+=("$to")
-		wait_for 20 grep -q ready "$dir/poll$i.log" || not_ok polite_poller "" "$dir/poll$i.log"
+		wait_for 60 grep -q ready "$dir/poll$i.log" || not_ok polite_poller "" "$dir/poll$i.log"
 	done
 }
 
@@ -36,7 +36,7 @@ end_pollers() {
 round_trip() {
 	start "$dir/respond.log" env PMX_ATTACH=thin "$build/app/pmx-perf" respond --instance "${tag}1" --cpu $((1 % cpus))
 	local responder=$last
-	wait_for 20 context_open 1 1
+	wait_for 60 context_open 1 1
 	PMX_ATTACH=thin timeout 100 "$build/app/pmx-perf" latency --instance "${tag}0" --cpu 0 --to 1:1 --sizes 64 --rounds "$1" \
 		--warmup "$2" --json 2>"$dir/latency.log" | sed -n 's/.*"p50_ns": *\([0-9]*\).*/\1/p'
 	end "$responder"

@@ -30,7 +30,7 @@ is_job() { [[ $(jobs "$1" "$2") == "$3"* ]]; }
 
 # job_is TEST NODE JOB STATE: within 20 s
 job_is() {
-	if wait_for 20 is_job "$2" "$3" "$4"; then
+	if wait_for 60 is_job "$2" "$3" "$4"; then
 		ok "$1"
 	else
 		not_ok "$1" "job $3 of node $2 is '$(jobs "$2" "$3")', not '$4'"
@@ -57,7 +57,7 @@ holdings() {
 }
 as_before() { now=$(holdings); [ "$now" = "$before" ]; }
 nothing_is_left() { # TEST
-	if wait_for 40 as_before; then ok "$1"; else not_ok "$1" "$now, before: $before"; fi
+	if wait_for 60 as_before; then ok "$1"; else not_ok "$1" "$now, before: $before"; fi
 }
 
 # ------------------------------------------------------------------ clients that obey
@@ -70,7 +70,7 @@ client() { # NAME NODE JOB [CONTEXT]: no job: 0
 	start_fed "$dir/$1.log" env "${job[@]}" ${SETPRIV[@]+"${SETPRIV[@]}"} "$preempt" client "$dir/door/$2.sock"
 	pid[$1]=$last
 	in[$1]=$to
-	wait_for 20 grep -q ready "$dir/$1.log" || not_ok "${suite}_client_$1" "it does not attach" "$dir/$1.log"
+	wait_for 60 grep -q ready "$dir/$1.log" || not_ok "${suite}_client_$1" "it does not attach" "$dir/$1.log"
 	[ -z "${4:-}" ] || hears "" "$1" "open $4" 'open: 0'
 }
 
@@ -79,7 +79,7 @@ say() { echo "$2" >&"${in[$1]}"; } # CLIENT COMMAND
 # hears TEST CLIENT COMMAND ANSWER: empty TEST: only a failure is told; empty COMMAND: one of before
 hears() {
 	[ -z "$3" ] || { : >"$dir/$2.log"; say "$2" "$3"; }
-	if wait_for 25 grep -qxE -- "$4" "$dir/$2.log"; then
+	if wait_for 60 grep -qxE -- "$4" "$dir/$2.log"; then
 		[ -z "$1" ] || ok "$1"
 	else
 		not_ok "${1:-${suite}_hears}" "client $2 did not tell '$4' of '$3'" "$dir/$2.log"
@@ -120,7 +120,7 @@ members() {
 		member "$job" "$self" "$job" "${m%:*}" $rank "$@"
 		rank=$((rank + 1))
 	done
-	wait_for 20 all_work "$job" $rank || not_ok ${suite}_members "those of job $job do not begin" "$dir/j$job.0.log"
+	wait_for 60 all_work "$job" $rank || not_ok ${suite}_members "those of job $job do not begin" "$dir/j$job.0.log"
 }
 all_work() { [ "$(cat "$dir/j$1".*.log | grep -c '^works')" = "$2" ]; }
 
@@ -158,7 +158,7 @@ taken_over() { # TEST NODE
 	primary "$2" -l $(($2 % 2)) -m 192 && ok "$1" || not_ok "$1" "the primary of node $2 is not replaced"
 	OPTIONS=()
 	primaries[$2]=$last
-	wait_for 20 gone "$old" || not_ok "$1" "the old primary of node $2 does not end"
+	wait_for 60 gone "$old" || not_ok "$1" "the old primary of node $2 does not end"
 }
 
 export PMX_ATTACH=thin

@@ -86,7 +86,7 @@ for i in 0 1; do
 	if start_primary $i -l $i -m 192 >"$dir/taken.log"; then
 		old=${primaries[i]}
 		primaries[i]=$last
-		wait_for 20 gone "$old" || not_ok "preempt_taken_over__$i" "the old primary does not end"
+		wait_for 60 gone "$old" || not_ok "preempt_taken_over__$i" "the old primary does not end"
 		echo "# the primary of node $i was replaced"
 		ok "preempt_taken_over__$i"
 	elif grep -q 'transfers or contexts that end do not' "$dir/taken.log" && kill -0 "${primaries[i]}"; then
@@ -118,19 +118,19 @@ before=$(holdings)
 # ---- a receiver that is stopped for seconds, with a sender that floods it
 start_fed "$dir/hold.log" env PMX_JOB=9 "$build/test/stopped" "$dir/door/1.sock" 1 hold
 holder=$last to_hold=$to
-wait_for 20 grep -q ready "$dir/hold.log" || not_ok preempt_receiver__opens "" "$dir/hold.log"
+wait_for 60 grep -q ready "$dir/hold.log" || not_ok preempt_receiver__opens "" "$dir/hold.log"
 at 1 freeze 9 >/dev/null
 start_fed "$dir/flood.log" "$build/test/stopped" "$dir/door/0.sock" 2 flood 1:1
 flooder=$last to_flood=$to
 asks() { [ "$(counter 0 proto_room_questions)" -gt 0 ]; }
-wait_for 20 asks || not_ok preempt_receiver__is_asked "" "$dir/flood.log"
+wait_for 60 asks || not_ok preempt_receiver__is_asked "" "$dir/flood.log"
 figures() { echo "$(counter 0 proto_window_cuts) $(counter 0 proto_timeouts) $(counter 0 proto_messages_failed)"; }
 asked() { [ "$(counter 0 proto_room_questions)" -ge "$1" ]; }
 # Questions of a second or more: one each rto_max, by the time between the first look and the last one. A receiver that costs windows
 # does so with each of them; a host that takes the CPU away for longer than a timeout causes one now and then.
 begun=$(micros)
 was=$(figures) questions=$(counter 0 proto_room_questions)
-wait_for 30 asked $((questions + 20)) || not_ok preempt_receiver__is_asked_again "" "$dir/flood.log"
+wait_for 60 asked $((questions + 20)) || not_ok preempt_receiver__is_asked_again "" "$dir/flood.log"
 now=$(figures) questions=$(($(counter 0 proto_room_questions) - questions))
 at_most preempt_receiver__questions "$questions" $((($(micros) - begun) / rto_max_us + 10))
 read -r cuts timeouts lost < <(echo "$now $was" | awk '{print $1 - $4, $2 - $5, $3 - $6}')
@@ -139,7 +139,7 @@ echo "# $told"
 [ "$lost" = 0 ] && [ $((cuts * 4)) -le "$questions" ] && [ $((timeouts * 2)) -le "$questions" ] && ok preempt_receiver__costs_no_window ||
 	not_ok preempt_receiver__costs_no_window "$told"
 start "$dir/answer.log" "$build/test/sleepers" "$dir/door/1.sock" 0 answer wait 20
-wait_for 20 grep -q ready "$dir/answer.log"
+wait_for 60 grep -q ready "$dir/answer.log"
 passes preempt_receiver__neighbours_go_on timeout 120 "$build/test/sleepers" "$dir/door/0.sock" 3 1:0 wait 20
 at 1 thaw 9 >/dev/null
 echo >&"$to_flood"
@@ -207,10 +207,10 @@ job_is preempt_hold__goes_on_when_killed 0 9 'runs 1 0'
 start_fed "$dir/gang.log" "$ctl" --instance "$dir/door/0.sock" gang
 gang=$last to_gang=$to
 echo 'hold 9' >&"$to_gang"
-wait_for 20 grep -qE '^ok 1 1 [0-9]+$' "$dir/gang.log" && ok preempt_gang__freezes || not_ok preempt_gang__freezes "" "$dir/gang.log"
+wait_for 60 grep -qE '^ok 1 1 [0-9]+$' "$dir/gang.log" && ok preempt_gang__freezes || not_ok preempt_gang__freezes "" "$dir/gang.log"
 job_is preempt_gang__stops 0 9 'stopped 1 1 1'
 printf '%s\n' 'freeze' 'freeze 0x' 'freeze 9 99999999999' 'freeze 0' 'state 9' >&"$to_gang"
-wait_for 20 sh -c "[ \$(grep -c ^error '$dir/gang.log') = 4 ]" && ok preempt_gang__wrong_lines || not_ok preempt_gang__wrong_lines "" "$dir/gang.log"
+wait_for 60 sh -c "[ \$(grep -c ^error '$dir/gang.log') = 4 ]" && ok preempt_gang__wrong_lines || not_ok preempt_gang__wrong_lines "" "$dir/gang.log"
 end "$gang" KILL
 exec {to_gang}>&-
 job_is preempt_gang__goes_on_when_killed 0 9 'runs 1 0'

@@ -171,7 +171,7 @@ done
 # in the middle of the start
 config s
 start "$dir/s.log" "$dpdk" --no-pci -l 0 -m 64 -- "$dir/s.ini"
-wait_for 30 sh -c "ls $huge/${tag}smap_0 >/dev/null 2>&1"
+wait_for 60 sh -c "ls $huge/${tag}smap_0 >/dev/null 2>&1"
 kill -HUP "$last"
 wait "$last"
 code=$?
@@ -245,7 +245,7 @@ end $victim
 
 # ------------------------------------------------------------------ what it says while it runs
 said() { # NAME PATTERN: node 0 says it, once the peers were looked at
-	wait_for 30 grep -qE -- "$2" "$dir/node0.log" && ok "says__$1" || not_ok "says__$1" "no line '$2'" "$dir/node0.log"
+	wait_for 60 grep -qE -- "$2" "$dir/node0.log" && ok "says__$1" || not_ok "says__$1" "no line '$2'" "$dir/node0.log"
 }
 node() { # NUMBER LCORE [EAL arguments]
 	local number=$1 lcore=$2
@@ -255,7 +255,7 @@ node() { # NUMBER LCORE [EAL arguments]
 }
 talk() { # a ping from node 0 to node 1
 	PMX_ATTACH=thin start "$dir/serve.log" "$thin" serve "${tag}node1" 1
-	wait_for 30 grep -q serving "$dir/serve.log"
+	wait_for 60 grep -q serving "$dir/serve.log"
 	PMX_ATTACH=thin timeout 120 "$thin" ping "${tag}node0" 2 1:1 64 10 >"$dir/ping.log" 2>&1
 }
 node 0 0 && node 1 1 || not_ok says ""
@@ -266,7 +266,7 @@ said peer_up '^pmx.peer: node 1 is up$'
 said context_opened "^pmx.context: context 2 opened by process [0-9]+ of user 0, thin$"
 said context_closed "^pmx.context: context 2 closed by process [0-9]+ of user 0$"
 PMX_ATTACH=thin start "$dir/dies.log" setpriv --reuid=0 "$thin" serve "${tag}node0" 3
-wait_for 30 grep -q serving "$dir/dies.log"
+wait_for 60 grep -q serving "$dir/dies.log"
 end "$last" KILL
 said context_died "^pmx.context: context 3 died with process $last of user 0, which did not close it$"
 end "$second" KILL

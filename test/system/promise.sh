@@ -38,7 +38,7 @@ tried() {
 	holder_pid=$last
 	start_fed "$dir/$name.log" env PMX_ATTACH="$how" "$build/test/promise" hold "$tag$holder" $contexts
 	hold_pid=$last
-	if ! wait_for 30 grep -q ready "$dir/$name.log"; then
+	if ! wait_for 60 grep -q ready "$dir/$name.log"; then
 		not_ok "${name}__all_open" "" "$dir/$name.log"
 	else
 		ok "${name}__all_open"

@@ -75,11 +75,11 @@ reload() { # telemetry turns clients away now and then
 start_stream() {
 	start "$dir/receive.log" "$build/test/rails" receive "${tag}1" 1
 	receiver=$last
-	wait_for 20 grep -q ready "$dir/receive.log"
+	wait_for 60 grep -q ready "$dir/receive.log"
 	start "$dir/send.log" "$build/test/rails" send "${tag}0" 1:1
 	sender=$last
-	wait_for 20 grep -q ready "$dir/send.log"
-	wait_for 20 goes_on 0 || not_ok rails__streams "" "$dir/send.log"
+	wait_for 60 grep -q ready "$dir/send.log"
+	wait_for 60 goes_on 0 || not_ok rails__streams "" "$dir/send.log"
 }
 
 progress() { awk '$1 == "at" {n = $2} END {print n + 0}' "$dir/receive.log"; }
@@ -112,11 +112,11 @@ die_and_return() {
 		n=$(progress)
 		echo "$(date +%s.%N) $name$end" >>"$dir/deaths"
 		ip -n "$tag$end" link set "$name$end" down
-		wait_for 20 goes_on "$n" || { not_ok "$2_goes_on" "not while $name$end is down, after $k times" "$dir/0.log"; return; }
-		wait_for 20 links_up 1 || { not_ok "$2_is_known" "that $name$end is down, after $k times" "$dir/0.log"; return; }
+		wait_for 60 goes_on "$n" || { not_ok "$2_goes_on" "not while $name$end is down, after $k times" "$dir/0.log"; return; }
+		wait_for 60 links_up 1 || { not_ok "$2_is_known" "that $name$end is down, after $k times" "$dir/0.log"; return; }
 		[ $k != 0 ] || "$ctl" --instance "${tag}0" doctor >"$dir/doctor" 2>&1
 		ip -n "$tag$end" link set "$name$end" up
-		wait_for 20 links_up 2 || { not_ok "$2_comes_back" "$name$end, after $k times" "$dir/0.log"; return; }
+		wait_for 60 links_up 2 || { not_ok "$2_comes_back" "$name$end, after $k times" "$dir/0.log"; return; }
 		sleep 0.$((RANDOM % 3 + 1))
 	done
 	ok "$2_goes_on"

@@ -17,7 +17,7 @@ times=${2:-$times}
 RANDOM=1
 start_nodes ''
 start_stream
-wait_for 20 links_up 2 && ok rails__both_are_up || not_ok rails__both_are_up "" "$dir/0.log"
+wait_for 60 links_up 2 && ok rails__both_are_up || not_ok rails__both_are_up "" "$dir/0.log"
 # sent LINK: what node 0 has sent by it since the first look, packets or bytes
 sent() { echo $(($(ip netns exec "${tag}0" cat "/sys/class/net/$1/statistics/tx_$2") - ${was[$1]:-0})); }
 look() { was=([v0]=$(was=(); sent v0 "$1") [w0]=$(was=(); sent w0 "$1")); }
@@ -36,28 +36,28 @@ ip -n "${tag}1" link set w1 down
 sleep 1
 ip -n "${tag}0" link set v0 up
 ip -n "${tag}1" link set w1 up
-wait_for 20 links_up 2 && ok rails__both_come_back || not_ok rails__both_come_back "" "$dir/0.log"
-wait_for 20 grep -q "not reached by link" "$dir/0.log" "$dir/1.log" && ok rails__a_death_is_logged || not_ok rails__a_death_is_logged "" "$dir/0.log"
+wait_for 60 links_up 2 && ok rails__both_come_back || not_ok rails__both_come_back "" "$dir/0.log"
+wait_for 60 grep -q "not reached by link" "$dir/0.log" "$dir/1.log" && ok rails__a_death_is_logged || not_ok rails__a_death_is_logged "" "$dir/0.log"
 # another primary takes over, and knows both links
 for i in 0 1; do
 	OPTIONS=(--take-over)
 	if run_node $i; then
 		old=${nodes[i]} nodes[i]=$last
-		wait_for 20 gone "$old" && ok rails__taken_over_$i || not_ok rails__taken_over_$i "the old primary does not end"
+		wait_for 60 gone "$old" && ok rails__taken_over_$i || not_ok rails__taken_over_$i "the old primary does not end"
 	else
 		not_ok rails__taken_over_$i "not replaced"
 	fi
 	OPTIONS=()
 done
-wait_for 20 links_up 2 && ok rails__taken_over_with_both || not_ok rails__taken_over_with_both ""
+wait_for 60 links_up 2 && ok rails__taken_over_with_both || not_ok rails__taken_over_with_both ""
 die_and_return $(((times + 1) / 2)) rails__taken_over
 # the table has one of them, then the other, then both
 for links in 0 1 0,1; do
 	sed -i "s/^1 = .*/1 = auto link=$links/" "$dir/0.ini"
 	reload || not_ok "rails__reload_$links" "" "$dir/answer"
 	case $links in
-	?) wait_for 20 links_up 0 && ok "rails__reload_$links" || not_ok "rails__reload_$links" "still several links" ;;
-	*) wait_for 20 links_up 2 && ok "rails__reload_$links" || not_ok "rails__reload_$links" "not both" ;;
+	?) wait_for 60 links_up 0 && ok "rails__reload_$links" || not_ok "rails__reload_$links" "still several links" ;;
+	*) wait_for 60 links_up 2 && ok "rails__reload_$links" || not_ok "rails__reload_$links" "not both" ;;
 	esac
 done
 end_stream rails__spread_nothing_lost
@@ -81,7 +81,7 @@ stop_nodes
 # with two lanes: the second one's frames come by the first one's queue
 cpus=0,1 start_nodes 'lanes = 2'
 start_stream
-wait_for 20 links_up 2 && ok rails__lanes_both_are_up || not_ok rails__lanes_both_are_up "" "$dir/0.log"
+wait_for 60 links_up 2 && ok rails__lanes_both_are_up || not_ok rails__lanes_both_are_up "" "$dir/0.log"
 die_and_return "$times" rails__lanes
 end_stream rails__lanes_nothing_lost
 stop_nodes

@@ -70,7 +70,7 @@ for i in 0 1 2; do
 done
 for i in 1 2; do
 	start "$dir/respond$i.log" "$build/app/pmx-perf" respond --instance "$tag$i"
-	wait_for 20 sh -c "'$ctl' --instance $tag$i contexts | grep -q open"
+	wait_for 60 sh -c "'$ctl' --instance $tag$i contexts | grep -q open"
 done
 
 # random changes beside round trips
@@ -111,7 +111,7 @@ ask 2 && wait $! && ok reload__two_at_once || not_ok reload__two_at_once "" "$di
 received() { "$ctl" --instance "${tag}0" --json contexts | grep -o '"received": [0-9]*' | head -1; }
 more_came() { [ "$before" != "$(received)" ]; }
 before=$(received)
-wait_for 20 more_came && ok reload__messages_still_come ||
+wait_for 60 more_came && ok reload__messages_still_come ||
 	not_ok reload__messages_still_come "$before" "$dir/latency.log"
 end "$latency"
 grep -o '"pause_us": [0-9]*' "$dir/reloads" | sed 's/.*: //' | sort -n |
@@ -134,7 +134,7 @@ end "${pids[2]}"
 node 2 $((port + 50))
 primary 2 --no-huge -m 128 -l 0 --no-shconf || not_ok reload__start_again ""
 start "$dir/respond3.log" "$build/app/pmx-perf" respond --instance "${tag}2"
-wait_for 20 sh -c "'$ctl' --instance ${tag}2 contexts | grep -q open"
+wait_for 60 sh -c "'$ctl' --instance ${tag}2 contexts | grep -q open"
 table "2 = 127.0.0.1:$((port + 50))\n"
 says reload__moved 0 '"error": ""' reload
 # the first message may have been for its former life
@@ -166,8 +166,8 @@ says reload__is_told 0 '^idle +yield' "$ctl" --instance "${tag}0" stat --all
 
 # the shared file is looked at by itself
 table "2 = 127.0.0.1:$((port + 50))\n7 = 127.0.0.1:9\n"
-wait_for 20 sh -c "\"$ctl\" --instance ${tag}0 --json peers | grep -q '\"node\": 7'" && ok reload__the_shared_file_is_seen || not_ok reload__the_shared_file_is_seen "$(peers)"
+wait_for 60 sh -c "\"$ctl\" --instance ${tag}0 --json peers | grep -q '\"node\": 7'" && ok reload__the_shared_file_is_seen || not_ok reload__the_shared_file_is_seen "$(peers)"
 table "2 = 127.0.0.1:$((port + 50))\n7 = wrong\n"
-wait_for 20 grep -q "the file of nodes changed, and is not taken: .*nodes:5: \[nodes\] 7" "$dir/0.log" && ok reload__a_wrong_one_is_said ||
+wait_for 60 grep -q "the file of nodes changed, and is not taken: .*nodes:5: \[nodes\] 7" "$dir/0.log" && ok reload__a_wrong_one_is_said ||
 	not_ok reload__a_wrong_one_is_said "" "$dir/0.log"
 exit $failed

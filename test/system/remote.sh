@@ -104,7 +104,7 @@ run() {
 		failed=1
 	fi
 	alive "remote_$1"
-	if wait_for 10 as_before; then
+	if wait_for 60 as_before; then
 		ok "remote_${1}__nothing_left"
 	else
 		not_ok "remote_${1}__nothing_left" "see below"

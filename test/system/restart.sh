@@ -65,7 +65,7 @@ median_and_most() { sort -n | awk '{v[NR] = $1} END {printf "%.1f %.1f\n", v[int
 
 # all_move: each application has had a message since now
 all_move() {
-	wait_for 40 "$restart" moved "$file" $((2 * applications)) "$("$restart" now "$file")"
+	wait_for 60 "$restart" moved "$file" $((2 * applications)) "$("$restart" now "$file")"
 }
 
 round() { # NAME NUMBER: kill, start again, wait until all work
@@ -96,7 +96,7 @@ kills() { # WAY
 	file=$dir/$1.file
 	rm -f "$dir/noticed" "$dir/cpu" "$dir/again"
 	apps "$1" "$file"
-	wait_for 40 "$restart" ready "$file" $((2 * applications)) || { not_ok "${name}__starts" "" "$dir/app0.log"; return; }
+	wait_for 60 "$restart" ready "$file" $((2 * applications)) || { not_ok "${name}__starts" "" "$dir/app0.log"; return; }
 	all_move || not_ok "${name}__all_move" "" "$dir/app0.log"
 	for k in $(seq 1 "$rounds"); do
 		round "$name" "$k" || break
@@ -129,7 +129,7 @@ takeovers() {
 	file=$dir/takeover.file
 	rm -f "$dir/pauses"
 	apps thin "$file"
-	wait_for 40 "$restart" ready "$file" $((2 * applications)) || { not_ok "${name}__starts" "" "$dir/app0.log"; return; }
+	wait_for 60 "$restart" ready "$file" $((2 * applications)) || { not_ok "${name}__starts" "" "$dir/app0.log"; return; }
 	PMX_ATTACH=secondary start "$dir/again.log" "$build/test/secondaries" again "${tag}0"
 	all_move || not_ok "${name}__all_move" "" "$dir/app0.log"
 	for k in $(seq 1 "$rounds"); do
@@ -140,7 +140,7 @@ takeovers() {
 		primary 0 -l 0 -m 64 || { not_ok "${name}__takes_over" "time $k"; OPTIONS=(); break; }
 		OPTIONS=()
 		killed=$last
-		wait_for 20 gone "$pid" || not_ok "${name}__the_old_one_ends" "time $k"
+		wait_for 60 gone "$pid" || not_ok "${name}__the_old_one_ends" "time $k"
 		begun=$(($(micros) - begun))
 		all_move || not_ok "${name}__all_move" "time $k" "$dir/app0.log"
 		line=$("$restart" times "$file" $((2 * applications)))
@@ -152,24 +152,24 @@ takeovers() {
 	if [ ! -L "$runtime/${tag}0" ]; then
 		primary 0 -l 0 -m 64 || not_ok "${name}__to_the_other_prefix" ""
 		killed=$last
-		wait_for 20 test -L "$runtime/${tag}0" || not_ok "${name}__is_a_link" ""
+		wait_for 60 test -L "$runtime/${tag}0" || not_ok "${name}__is_a_link" ""
 	fi
 	rm "$runtime/${tag}0"
 	mkdir "$runtime/${tag}0"
 	start "$dir/ends.log" python3 -c "import fcntl, os, sys, time
 f = open(sys.argv[1] + '/config', 'w'); fcntl.lockf(f, fcntl.LOCK_EX); print('locked', flush=True); time.sleep(1)
 os.unlink(f.name); os.rmdir(sys.argv[1]); f.close(); time.sleep(0.08); os.symlink(sys.argv[2], sys.argv[1])" "$runtime/${tag}0" "${tag}0+"
-	wait_for 20 grep -q locked "$dir/ends.log"
+	wait_for 60 grep -q locked "$dir/ends.log"
 	for k in 1 2 3 4; do
 		primary 0 -l 0 -m 64 && ok "${name}__at_once_$k" || { not_ok "${name}__at_once_$k" ""; break; }
 		killed=$last
 	done
 	OPTIONS=()
 	# a secondary's memory was the old one's: it sees the end, and comes back
-	wait_for 20 grep -q '^again success' "$dir/again.log" && ok "${name}__a_secondary_comes_back" ||
+	wait_for 60 grep -q '^again success' "$dir/again.log" && ok "${name}__a_secondary_comes_back" ||
 		not_ok "${name}__a_secondary_comes_back" "" "$dir/again.log"
 	# who looks for the name finds it, whatever the EAL calls itself now
-	wait_for 30 timeout 20 "$build/app/pmx-ctl" --instance "${tag}0" stat >/dev/null 2>&1 && ok "${name}__is_found_by_name" ||
+	wait_for 60 timeout 20 "$build/app/pmx-ctl" --instance "${tag}0" stat >/dev/null 2>&1 && ok "${name}__is_found_by_name" ||
 		not_ok "${name}__is_found_by_name" "" "$dir/0.log"
 	if PMX_ATTACH=secondary timeout 60 "$build/test/thin_full" open "${tag}0" 15 >"$dir/secondary.log" 2>&1; then
 		ok "${name}__secondaries_attach"

@@ -62,20 +62,20 @@ says job__slurm_without_an_exchange 1 'srun --mpi=pmix, or pmx-run' env SLURM_PR
 
 # pmx-run is killed: its agent and its processes end
 start "$dir/orphans.log" "$run" -n 3 sleep 62.5
-wait_for 20 sh -c '[ "$(pgrep -fc "^sleep 62\.5")" = 3 ]' || not_ok run__killed_start "" "$dir/orphans.log"
+wait_for 60 sh -c '[ "$(pgrep -fc "^sleep 62\.5")" = 3 ]' || not_ok run__killed_start "" "$dir/orphans.log"
 end "$last" KILL
-wait_for 10 sh -c '! pgrep -f "^sleep 62\.5" >/dev/null' && ok run__killed_leaves_nothing || not_ok run__killed_leaves_nothing "processes run on"
+wait_for 60 sh -c '! pgrep -f "^sleep 62\.5" >/dev/null' && ok run__killed_leaves_nothing || not_ok run__killed_leaves_nothing "processes run on"
 start "$dir/orphans.log" "$run" -n 3 sleep 62.5
-wait_for 20 sh -c '[ "$(pgrep -fc "^sleep 62\.5")" = 3 ]'
+wait_for 60 sh -c '[ "$(pgrep -fc "^sleep 62\.5")" = 3 ]'
 kill -KILL "$(pgrep -P "$last")"
 wait "$last"
-[ $? = 1 ] && wait_for 10 sh -c '! pgrep -f "^sleep 62\.5" >/dev/null' && ok run__a_killed_agent_leaves_nothing ||
+[ $? = 1 ] && wait_for 60 sh -c '! pgrep -f "^sleep 62\.5" >/dev/null' && ok run__a_killed_agent_leaves_nothing ||
 	not_ok run__a_killed_agent_leaves_nothing "" "$dir/orphans.log"
 start "$dir/orphans.log" "$run" -n 3 sleep 62.5
-wait_for 20 sh -c '[ "$(pgrep -fc "^sleep 62\.5")" = 3 ]'
+wait_for 60 sh -c '[ "$(pgrep -fc "^sleep 62\.5")" = 3 ]'
 kill -INT "$last"
 wait "$last"
-[ $? = 130 ] && wait_for 10 sh -c '! pgrep -f "^sleep 62\.5" >/dev/null' && ok run__interrupted || not_ok run__interrupted "" "$dir/orphans.log"
+[ $? = 130 ] && wait_for 60 sh -c '! pgrep -f "^sleep 62\.5" >/dev/null' && ok run__interrupted || not_ok run__interrupted "" "$dir/orphans.log"
 
 # ------------------------------------------------------------------ with primaries
 
@@ -154,7 +154,7 @@ says job__a_rank_of_another_host_dies 137 'rank 9 \(process [0-9]+ on host1\) wa
 # no other job reaches a job, nor does a process of none: on the same host and on others
 start "$dir/alone.log" "${there[@]}" -n 6 "$build/test/job" alone "$dir/addresses"
 alone=$last
-if wait_for 20 [ -e "$dir/addresses" ]; then
+if wait_for 60 [ -e "$dir/addresses" ]; then
 	says job__another_job_is_refused 0 '^refused by 6$' "${there[@]}" -n 3 "$build/test/job" intrude "$dir/addresses"
 	says job__a_stranger_is_refused 0 '^refused by 6$' ip netns exec "${tag}0" env PMX_INSTANCE="${tag}h0" "$build/test/job" strange "$dir/addresses"
 fi
@@ -163,9 +163,9 @@ wait "$alone" && [ "$(grep -c 'was left alone' "$dir/alone.log")" = 6 ] && ok jo
 # the way to a host is cut
 start "$dir/cut.log" "${there[@]}" -n 6 sleep 63.5
 cut=$last
-wait_for 20 sh -c '[ "$(pgrep -fc "^sleep 63\.5")" = 6 ]' || not_ok run__cut_start "" "$dir/cut.log"
+wait_for 60 sh -c '[ "$(pgrep -fc "^sleep 63\.5")" = 6 ]' || not_ok run__cut_start "" "$dir/cut.log"
 kill -KILL "$(pgrep -P "$cut" | sed -n 2p)"
 wait "$cut"
-[ $? = 1 ] && grep -q 'host1: the way to it, or its pmx-run, has ended' "$dir/cut.log" && wait_for 10 sh -c '! pgrep -f "^sleep 63\.5" >/dev/null' &&
+[ $? = 1 ] && grep -q 'host1: the way to it, or its pmx-run, has ended' "$dir/cut.log" && wait_for 60 sh -c '! pgrep -f "^sleep 63\.5" >/dev/null' &&
 	ok run__a_host_that_is_lost_ends_the_job || not_ok run__a_host_that_is_lost_ends_the_job "" "$dir/cut.log"
 exit $failed

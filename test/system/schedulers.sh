@@ -36,7 +36,7 @@ export PATH=$dir/bin:$PATH PMX_INSTANCE=${tag}0 PMX_SLURM_STATE=$dir PMX_SLURM_R
 
 for job in 100:5 101:6; do
 	start "$dir/${job%:*}.log" env SLURM_JOB_ID="${job%:*}" PMX_JOB="${job#*:}" "$build/app/pmx-perf" respond --instance "$PMX_INSTANCE" --context "${job#*:}"
-	wait_for 20 sh -c "pmx-ctl --instance $PMX_INSTANCE jobs | grep -q '^ *${job#*:} '" || not_ok schedulers__client "" "$dir/${job%:*}.log"
+	wait_for 60 sh -c "pmx-ctl --instance $PMX_INSTANCE jobs | grep -q '^ *${job#*:} '" || not_ok schedulers__client "" "$dir/${job%:*}.log"
 done
 one=${pids[-2]}
 
@@ -66,7 +66,7 @@ job_is slurm__is_resumed 5 runs
 says slurm__no_such_job 1 'job 102 runs on no node' "$hook" suspend 102
 "$hook" freeze 100 >/dev/null
 end "$one" KILL
-wait_for 20 sh -c '! pmx-ctl --instance "$PMX_INSTANCE" --json contexts | grep -q "\"job\": 5"' || not_ok slurm__client_ends ""
+wait_for 60 sh -c '! pmx-ctl --instance "$PMX_INSTANCE" --json contexts | grep -q "\"job\": 5"' || not_ok slurm__client_ends ""
 says slurm__epilog 0 'job 5 has no contexts here; nothing goes on' env SLURM_JOB_ID=100 "$hook" epilog
 pmx-ctl --instance "$PMX_INSTANCE" jobs | grep -q '^ *5 ' && not_ok slurm__nothing_stays "" || ok slurm__nothing_stays
 passes slurm__epilog_of_a_job_without_contexts env SLURM_JOB_ID=7 "$hook" epilog

@@ -26,7 +26,7 @@ daemon=$last
 for k in 1 2 3; do
 	PMX_ATTACH=secondary start "$dir/lcore$k" "$program" lcore "${tag}0"
 	held[k]=$last
-	wait_for 20 grep -q lcore "$dir/lcore$k" || not_ok secondaries__attach "" "$dir/lcore$k"
+	wait_for 60 grep -q lcore "$dir/lcore$k" || not_ok secondaries__attach "" "$dir/lcore$k"
 done
 numbers=$(sed -n 's/^lcore //p' "$dir"/lcore?)
 if [ "$(sort -u <<<"$numbers" | wc -l)" -eq 3 ] && ! grep -qx 0 <<<"$numbers"; then
@@ -51,18 +51,18 @@ mkdir -p "$RUNTIME_DIRECTORY/dpdk/pretender"
 : >"$RUNTIME_DIRECTORY/dpdk/pretender/config"
 ln -s "$dir/pretender.sock" "$RUNTIME_DIRECTORY/dpdk/pretender/pmx_attach"
 start "$dir/pretender.log" "$program" pretend "$dir/pretender.sock"
-wait_for 10 test -S "$dir/pretender.sock"
+wait_for 60 test -S "$dir/pretender.sock"
 PMX_ATTACH=secondary says secondaries__another_dpdk "another version" "$program" other pretender
 PMX_ATTACH=secondary says secondaries__nobody_listens "no pmx-dpdk primary" "$program" other pretender
 
 # ---- EALs start one after the other: who holds the turn is waited for
 start_fed "$dir/turn.log" flock "$RUNTIME_DIRECTORY/dpdk/${tag}0/config" sh -c 'echo mine; read -r word; echo over'
 turn=$last
-wait_for 10 grep -q mine "$dir/turn.log"
+wait_for 60 grep -q mine "$dir/turn.log"
 PMX_ATTACH=secondary start "$dir/said" "$program" other "${tag}0"
 waiting=$last
 asks_for_the_turn() { find "/proc/$waiting/fd" -lname '*/config' 2>/dev/null | grep -q .; }
-wait_for 20 asks_for_the_turn
+wait_for 60 asks_for_the_turn
 sleep 0.3
 [ ! -s "$dir/said" ]
 early=$?

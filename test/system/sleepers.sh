@@ -31,7 +31,7 @@ for how in epoll wait; do
 	were=("$(counters 0)" "$(counters 1)")
 	start "$dir/answer.log" "$build/test/sleepers" "${tag}1" 1 answer $how $rounds
 	answerer=$last
-	wait_for 20 grep -q ready "$dir/answer.log"
+	wait_for 60 grep -q ready "$dir/answer.log"
 	if timeout 120 "$build/test/sleepers" "${tag}0" 2 1:1 $how $rounds >"$dir/ask.log" 2>&1 &&
 		wait "$answerer"; then
 		ok "sleepers_$how"

@@ -32,7 +32,7 @@ begin() {
 	local name=$1
 	shift
 	start_fed "$dir/$name.log" "$@"
-	wait_for 20 grep -q ready "$dir/$name.log" || [ "$name" = flood ]
+	wait_for 60 grep -q ready "$dir/$name.log" || [ "$name" = flood ]
 }
 
 ended() { # NAME PID LOG
@@ -61,18 +61,18 @@ begin flood "$program" "${tag}0" 2 flood 1:1
 flooder=$last to_flood=$to
 # drops are counted at the receiver, what is asked at the sender
 asked() { [ "$(counter 0 proto_room_questions)" -ge "$1" ]; }
-wait_for 20 asked 1 || not_ok stopped_receiver__is_full "nobody asked for room" "$dir/flood.log"
+wait_for 60 asked 1 || not_ok stopped_receiver__is_full "nobody asked for room" "$dir/flood.log"
 # Questions of a second or more: one each rto_max, by the time between the first look and the last one. Where each cuts the window,
 # cuts are as many as questions.
 begun=$(micros)
 cuts=$(counter 0 proto_window_cuts) questions=$(counter 0 proto_room_questions)
-wait_for 30 asked $((questions + 20)) || not_ok stopped_receiver__is_asked_again "" "$dir/flood.log"
+wait_for 60 asked $((questions + 20)) || not_ok stopped_receiver__is_asked_again "" "$dir/flood.log"
 cuts=$(($(counter 0 proto_window_cuts) - cuts)) questions=$(($(counter 0 proto_room_questions) - questions))
 at_most stopped_receiver__questions "$questions" $((($(micros) - begun) / rto_max_us + 10))
 at_most stopped_receiver__window_cuts "$cuts" $((questions / 4))
 start "$dir/answer.log" "$build/test/sleepers" "${tag}1" 0 answer wait 50
 answerer=$last
-wait_for 20 grep -q ready "$dir/answer.log"
+wait_for 60 grep -q ready "$dir/answer.log"
 if timeout 120 "$build/test/sleepers" "${tag}0" 3 1:0 wait 50 >"$dir/ask.log" 2>&1; then
 	ok stopped_receiver__neighbours_go_on
 else
@@ -99,7 +99,7 @@ for how in secondary thin; do
 	caller=$last to_call=$to
 	kill -STOP "${primaries[0]}"
 	echo >&"$to_call"
-	if wait_for 40 grep -q called "$dir/calls.log"; then
+	if wait_for 60 grep -q called "$dir/calls.log"; then
 		ok "stopped_engine__calls_return_$how"
 	else
 		not_ok "stopped_engine__calls_return_$how" "" "$dir/calls.log"

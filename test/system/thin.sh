@@ -74,7 +74,7 @@ says() { # NAME TEXT COMMAND...: it prints TEXT
 serve() { # CONTEXT
 	start "$dir/serve.log" "${user[@]}" "$thin" serve "$sock" "$1"
 	server=$last
-	wait_for 20 grep -q serving "$dir/serve.log" || not_ok thin_serves "" "$dir/serve.log"
+	wait_for 60 grep -q serving "$dir/serve.log" || not_ok thin_serves "" "$dir/serve.log"
 }
 
 # ---- what it needs
@@ -150,7 +150,7 @@ if full && [[ $build != *asan* ]]; then # it compares times, though of the same 
 		[ "$1" = thin ] || { program=$full run=(taskset -c 1 timeout -k 5 60) where=${tag}0; }
 		PMX_ATTACH=$1 start "$dir/serve.log" "${run[@]}" "$program" serve "$where" 4
 		server=$last
-		wait_for 20 grep -q serving "$dir/serve.log" || return 1
+		wait_for 60 grep -q serving "$dir/serve.log" || return 1
 		PMX_ATTACH=$1 "${run[@]}" "$program" ping "$where" 5 0:4 64 "$rounds"
 		wait "$server"
 	}

@@ -57,7 +57,7 @@ exchange() {
 	PMX_ATTACH=$2 app "$4" serve "${tag}1" 1 >"$dir/serve.log" 2>&1 &
 	server=$!
 	pids+=("$server")
-	if ! wait_for 10 grep -q '^serving' "$dir/serve.log"; then
+	if ! wait_for 60 grep -q '^serving' "$dir/serve.log"; then
 		not_ok "$1" "no server" "$dir/serve.log"
 		end "$server"
 		return
