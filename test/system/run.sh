@@ -43,7 +43,8 @@ says() {
 	says run__all_output_comes 0 '^200000$' sh -c '"$0" -n 2 sh -c "seq 100000" | wc -l' "$run"
 	says run__what_is_started_ends_too 0 '^done$' "$run" sh -c 'sleep 61.$$ & echo done'
 }
-[ -z "$(pgrep -f 'sleep 61\.')" ] && ok run__nothing_is_left || not_ok run__nothing_is_left "a process of a process runs on"
+# who is killed is gone when it has had the CPU for that
+wait_for 60 sh -c '! pgrep -f "^sleep 61\." >/dev/null' && ok run__nothing_is_left || not_ok run__nothing_is_left "a process of a process runs on"
 says run__timeout 124 'the time is over' "$run" --timeout 1 -n 2 sleep 50
 says run__no_such_command 127 'rank 0 on this host cannot be started: /no/such: No such file or directory' "$run" -n 2 /no/such
 says run__no_such_directory 127 'cannot be started: /no/such: No such file' "$run" --wdir /no/such true
