@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Usage: garbage.sh BUILD_DIR [LIVES [SEED]]
-# A client that writes garbage into all of its shared memory while the engine reads it, in LIVES (16, in the full tier 48) contexts one
+# A client that writes garbage into all of its shared memory while the engine reads it, in LIVES (16, in the full tier 32) contexts one
 # after the other, thin and as a secondary, beside round trips of others. The engines must live, and count what was wrong. What others feel
 # is what a turn of the engine does for such a client: no more submissions than `burst` allows, and little of the CPU.
 set -u
 . "$(dirname "$0")/common.bash"
 
-full && lives=48 || lives=16
+full && lives=32 || lives=16
 lives=${2:-$lives}
 seed=${3:-$RANDOM}
 burst=8       # submissions of the client that a turn takes
