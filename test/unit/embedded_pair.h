@@ -27,7 +27,7 @@
 #define CONTEXTS    2
 #define PATIENCE_US 20000000
 
-/* With these lines in a configuration, who does not answer is given up after some 10 ms, not 4 s. */
+/* With these lines in a configuration, who does not answer is given up after 10 ms, not 4 s. */
 #define GIVES_UP_SOON "[proto]\nrto_min_us = 200\nrto_max_us = 5000\nretries = 6"
 
 extern struct pmx_node *nodes[NODES];
