@@ -11,10 +11,10 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "channel/channel.h"
 #include "ctl.h"
 
-#define PATIENCE_S   30 /* as a client that attaches has */
-#define SILENCE_S    5  /* after which it says that it waits */
+#define SILENCE_S    5 /* after which it says that it waits */
 #define GREETING_MAX 1024
 #define ANSWER_MAX   (1u << 20)
 
@@ -68,7 +68,7 @@ receive(struct session *s, const char *what, char *error)
 {
 	ssize_t n = recv(s->fd, s->buffer, s->size - 1, 0);
 
-	for (int waited = SILENCE_S; n < 0 && errno == EAGAIN && waited < PATIENCE_S;
+	for (int waited = SILENCE_S; n < 0 && errno == EAGAIN && waited < ATTACH_PATIENCE_S;
 		waited += SILENCE_S) {
 		if (waited == SILENCE_S)
 			complain("waits for instance '%s' to answer %s", s->name, what);
@@ -89,7 +89,7 @@ receive(struct session *s, const char *what, char *error)
 			"instance '%s' (process %d) did not answer %s for %d s: is it stopped, or "
 			"does a "
 			"lane take its telemetry thread's CPU?",
-			s->name, s->pid, what, PATIENCE_S);
+			s->name, s->pid, what, ATTACH_PATIENCE_S);
 	else
 		snprintf(error, CTL_ERROR_MAX, "instance '%s': no answer to %s: %s", s->name, what,
 			strerror(errno));

@@ -83,7 +83,7 @@ if [ -x "$build/test/ofi_mpi" ] && command -v mpirun >/dev/null; then
 		start "$dir/over.log" timeout 100 mpirun --oversubscribe -np 4 "$build/test/mpi_figures" 2
 		job=$last
 		wait_for 60 grep -q latency_8 "$dir/over.log"
-		for turn in $(seq $(! full && echo 1 || echo 3)); do
+		for turn in $(seq $(full && echo 3 || echo 1)); do
 			OPTIONS=(--take-over)
 			primary 0 -l 0 -m 256 || not_ok "ofi_mpi__take_over_$turn" ""
 			OPTIONS=()

@@ -593,9 +593,9 @@ all(enum fi_threading threading, int mr_mode)
 	info->tx_attr->msg_order |= FI_ORDER_RAW | FI_ORDER_WAR | FI_ORDER_WAW | FI_ORDER_RAR;
 	pair_open(FI_WAIT_FD, 0);
 	orders();
+	/* takes all retries of an engine; how memory is named makes no difference */
 	if (by_address)
-		ends(); /* takes all retries of an engine; how memory is named makes no difference
-			 */
+		ends();
 	pair_close();
 	leave();
 }

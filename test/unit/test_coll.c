@@ -415,11 +415,11 @@ coll_plan__every_generator(void **state)
 				continue;
 			for (unsigned i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
 				struct topology *t = random_tree(counts[i], 4);
+				/* the longest among many take most of the time */
+				const unsigned n = sizeof(sizes) / sizeof(sizes[0]) -
+					(quick && counts[i] > 8);
 
-				/* long ones among many take most of the time */
-				for (unsigned k = 0; k <
-					sizeof(sizes) / sizeof(sizes[0]) - (quick && counts[i] > 8);
-					k++)
+				for (unsigned k = 0; k < n; k++)
 					run_one(g, kind, t, counts[i], random_below(counts[i]),
 						kind == COLL_BARRIER ? 0 : sizes[k], NULL);
 				topology_free(t);
