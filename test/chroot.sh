@@ -203,7 +203,7 @@ suites() {
 }
 
 [ "$(id -u)" -eq 0 ] || { echo "ok $name # SKIP needs root"; exit 0; }
-command -v mmdebstrap >/dev/null || { echo "ok $name # SKIP needs mmdebstrap: dpdk-config/install.sh --tests"; exit 0; }
+command -v mmdebstrap >/dev/null || { echo "ok $name # SKIP needs mmdebstrap: dpdk-config/install.sh --tests=full"; exit 0; }
 start=$SECONDS
 if ! unpack; then
 	if missing_package; then

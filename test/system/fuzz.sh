@@ -46,7 +46,7 @@ done
 all_beside
 full || [ $# -gt 1 ] || exit $failed
 
-command -v clang >/dev/null || skip_all fuzz "needs clang: dpdk-config/install.sh --tests=full"
+command -v clang >/dev/null || skip_all fuzz "needs clang: dpdk-config/install.sh --tests"
 if [ ! -f "$fuzz_build/build.ninja" ]; then
 	CC=clang meson setup "$fuzz_build" "$root" -Dfuzz=true -Dsanitize=true -Dwerror=true -Dmpi=disabled -Dman=disabled \
 		-Dbuildtype=debugoptimized >"$dir/setup.log" 2>&1

@@ -22,7 +22,7 @@ modules=(virtio_pci 9p 9pnet_virtio vfio-pci vfio_iommu_type1 uio_pci_generic)
 export PATH=$PATH:/usr/sbin:/sbin
 
 for tool in qemu-system-x86_64 busybox cpio depmod modprobe; do
-	command -v $tool >/dev/null || skip_all nic "needs $tool: dpdk-config/install.sh --tests"
+	command -v $tool >/dev/null || skip_all nic "needs $tool: dpdk-config/install.sh --tests=full"
 done
 
 # ------------------------------------------------------------------ the guest
