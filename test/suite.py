@@ -68,7 +68,9 @@ def main():
     if 'librte_' in linked:
         take_cpu()
     environment = {'ASAN_OPTIONS': 'detect_leaks=%d' % frees_all(linked), 'UBSAN_OPTIONS': 'print_stacktrace=1', **os.environ,
-                   'CMOCKA_MESSAGE_OUTPUT': 'TAP'}
+                   'CMOCKA_MESSAGE_OUTPUT': 'TAP',
+                   # scripts find this Python, for which Debian's modules are installed, before another one, as pyenv's
+                   'PATH': os.path.dirname(sys.executable) + os.pathsep + os.environ.get('PATH', os.defpath)}
     suite = subprocess.Popen(['timeout', '-k', '20', seconds] + command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                              stderr=subprocess.STDOUT, env=environment, text=True, errors='replace')
     for ending in signal.SIGTERM, signal.SIGINT:
