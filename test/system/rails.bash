@@ -103,6 +103,8 @@ end_stream() {
 	echo "# $sent messages"
 }
 
+death_is_logged() { grep -q "not reached by link" "$dir/0.log" "$dir/1.log"; }
+
 # die_and_return TIMES NAME: the stream goes on while a link is dead, and so does the link when it is up again; prints the pauses
 die_and_return() {
 	local k names=(v w) name end n
@@ -114,7 +116,10 @@ die_and_return() {
 		ip -n "$tag$end" link set "$name$end" down
 		wait_for 60 goes_on "$n" || { not_ok "$2_goes_on" "not while $name$end is down, after $k times" "$dir/0.log"; return; }
 		wait_for 60 links_up 1 || { not_ok "$2_is_known" "that $name$end is down, after $k times" "$dir/0.log"; return; }
-		[ $k != 0 ] || "$ctl" --instance "${tag}0" doctor >"$dir/doctor" 2>&1
+		if [ $k = 0 ]; then
+			"$ctl" --instance "${tag}0" doctor >"$dir/doctor" 2>&1
+			wait_for 60 death_is_logged # which looks now and then
+		fi
 		ip -n "$tag$end" link set "$name$end" up
 		wait_for 60 links_up 2 || { not_ok "$2_comes_back" "$name$end, after $k times" "$dir/0.log"; return; }
 		sleep 0.$((RANDOM % 3 + 1))

@@ -37,7 +37,7 @@ sleep 1
 ip -n "${tag}0" link set v0 up
 ip -n "${tag}1" link set w1 up
 wait_for 60 links_up 2 && ok rails__both_come_back || not_ok rails__both_come_back "" "$dir/0.log"
-wait_for 60 grep -q "not reached by link" "$dir/0.log" "$dir/1.log" && ok rails__a_death_is_logged || not_ok rails__a_death_is_logged "" "$dir/0.log"
+death_is_logged && ok rails__a_death_is_logged || not_ok rails__a_death_is_logged "" "$dir/0.log"
 # another primary takes over, and knows both links
 for i in 0 1; do
 	OPTIONS=(--take-over)
