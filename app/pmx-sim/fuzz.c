@@ -180,6 +180,7 @@ random_core(struct history *h)
 	c.rto_min_us = spread(h, 1, 20000);
 	c.rto_max_us = HOLD_US / 3 + spread(h, 0, 200000);
 	c.retries = 60;
+	c.hello_us = c.retries * c.rto_max_us;
 	c.probes = below(h, 8);
 	c.ack_delay_us = spread(h, 0, 2000);
 	c.ack_every = spread(h, 1, 256);

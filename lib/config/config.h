@@ -87,7 +87,7 @@ struct config {
 	struct config_link links[CONFIG_LINKS_MAX];
 	/* [proto] */
 	struct proto_config proto;
-	uint32_t keepalive_ms, flow_idle_ms;
+	uint32_t hello_ms, keepalive_ms, flow_idle_ms;
 	uint32_t recovery; /* enum proto_recovery */
 	uint32_t cc;       /* 0 delay, 1 pm */
 	bool checksum;

@@ -139,6 +139,9 @@ static const struct key keys[] = {
 		"longest such wait"},
 	{"proto", "retries", KIND_U32, AGREES(proto.retries), 1, 100, "16", "timeouts",
 		"unanswered timeouts before a send ends in an error"},
+	{"proto", "hello_ms", KIND_U32, AGREES(hello_ms), 10, 4000000, "1000", "ms",
+		"silence of a node that is asked for the first time, after which a send to it ends "
+		"with an error"},
 	{"proto", "ack_delay_us", KIND_U32, AGREES(proto.ack_delay_us), 0, 100000, "25", "us",
 		"longest wait of an Ack for data to ride on"},
 	{"proto", "ack_every", KIND_U32, AGREES(proto.ack_every), 1, 256, "32", "frames",
@@ -1113,6 +1116,7 @@ read_all(const struct reader *r, struct rte_cfgfile *file)
 	if (read_access(r) != 0 || read_ranges(r, file) != 0 || read_links(r, file) != 0 ||
 		check_together(r) != 0 || read_peers(r, file) != 0)
 		return -1;
+	c->proto.hello_us = c->hello_ms * 1000;
 	c->proto.keepalive_us = c->keepalive_ms * 1000;
 	c->proto.flow_idle_us = c->flow_idle_ms * 1000;
 	c->proto.recovery = (enum proto_recovery)c->recovery;

@@ -281,6 +281,66 @@ lose_named(struct proto *p, struct flow *f, struct path *t, const struct wire_hd
 	return found;
 }
 
+/* The life of the receiver to which the flow was opened has ended. Acks what had come to it, if the
+ * frame tells that. Returns false if not, or if it is old. */
+static bool
+ack_from_the_ended(struct proto *p, struct flow *f, const struct wire_hdr *h)
+{
+	struct path *t = &p->paths[f->path];
+	uint32_t ack = wire_be32(h->ack);
+
+	if (!(h->flags & wire_be16(WIRE_F_ACK)) || f->tx_state == FLOW_TX_IDLE ||
+		wire_seq_before(ack, f->snd_una) || wire_seq_before(f->snd_nxt, ack))
+		return false;
+	if (ack != f->snd_una) {
+		free_acked(p, f, t, ack);
+		path_activate(p, t);
+	}
+	return true;
+}
+
+/* May messages of the flow that did not come to one life of the receiver go to the next? Not those
+ * of a watched flow, nor those that belong to earlier ones. */
+static bool
+may_go_on(const struct flow *f)
+{
+	uint16_t endpoint = wire_endpoint(f->peer_ctx);
+
+	return f->watchers == 0 && (endpoint == 0 || endpoint == WIRE_MATCHED);
+}
+
+/* The receiver has ended, and another life of it is there. Returns whether the flow goes on with
+ * that. */
+bool
+flow_go_on(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t now)
+{
+	if (!ack_from_the_ended(p, f, h) || !may_go_on(f))
+		return false;
+	flow_reopen(p, f, now);
+	return true;
+}
+
+/* The peer's context is not open: so it answers the frame that was sent at `echo`. */
+static void
+refused(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t now)
+{
+	ack_from_the_ended(p, f, h);
+	/* another copy of the frame may yet find the context open */
+	if (f->snd_una == f->snd_nxt || wire_be32(h->seq) != f->snd_una ||
+		wire_seq_before(wire_be32(h->echo), p->txds[f->tx_head].sent_ts))
+		return;
+	if (!(f->flags & FLOW_REFUSED)) {
+		f->flags |= FLOW_REFUSED;
+		f->refused_at = coarse_of(p, now);
+	}
+	f->unanswered = 0;
+	uint16_t waited = (uint16_t)(coarse_of(p, now) - f->refused_at);
+
+	/* a group's members ask again by themselves whom they wait for */
+	if (wire_endpoint(f->peer_ctx) >= WIRE_GROUP || waited >= p->ctxs[f->ctx].open_wait)
+		flow_fail(p, f, ECONNREFUSED);
+}
+
 void
 nack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t now)
 {
@@ -288,15 +348,7 @@ nack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_
 
 	COUNT(p, rx_nacks);
 	if (h->flags & wire_be16(WIRE_F_ABSENT)) {
-		uint32_t seq = wire_be32(h->ack);
-
-		if (wire_seq_before(seq, f->snd_una) || !wire_seq_before(seq, f->snd_nxt))
-			return;
-		/* a group's members ask again by themselves whom they wait for */
-		if (wire_endpoint(f->peer_ctx) >= WIRE_GROUP)
-			flow_fail(p, f, ECONNREFUSED);
-		else
-			f->flags |= FLOW_REFUSED;
+		refused(p, f, h, now);
 		return;
 	}
 	if (!(h->flags & wire_be16(WIRE_F_ACK)) || !(h->flags & wire_be16(WIRE_F_ECHO)))
@@ -331,7 +383,9 @@ flow_peer_began(struct proto *p, struct flow *f)
 	if (f->tx_state == FLOW_TX_OPEN) {
 		/* What is in flight and was not refused may have crossed the peer's frame. So may
 		 * have what was Acked, which matters only if the flow is watched. */
-		if (refused || (f->tx_head == NIL && f->watchers == 0))
+		if (refused && may_go_on(f))
+			flow_reopen(p, f, p->stamp_at);
+		else if (refused || (f->tx_head == NIL && f->watchers == 0))
 			flow_fail(p, f, ECONNRESET);
 	} else if (refused && f->tx_head != NIL && p->txds[f->tx_head].state == TXD_INFLIGHT) {
 		lose(f, &p->paths[f->path], &p->txds[f->tx_head], f->tx_head);

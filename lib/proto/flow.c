@@ -137,23 +137,29 @@ flow_make(struct proto *p, uint16_t ctx, uint16_t node, uint16_t peer_ctx, uint3
 	return index;
 }
 
+/* End the first frame of the flow's queue. */
+static void
+fail_head(struct proto *p, struct flow *f, struct path *t, uint8_t error)
+{
+	uint32_t i = f->tx_head;
+	struct txd *d = &p->txds[i];
+
+	f->tx_head = d->next;
+	if (d->state != TXD_UNSENT)
+		txd_landed(f, t, d);
+	d->done.dst_node = f->node;
+	d->done.dst_ctx = f->peer_ctx;
+	txd_done(p, i, error);
+}
+
 /* End everything that the flow has to send. The next message opens it anew. */
 void
 flow_fail(struct proto *p, struct flow *f, uint8_t error)
 {
 	struct path *t = &p->paths[f->path];
 
-	while (f->tx_head != NIL) {
-		uint32_t i = f->tx_head;
-		struct txd *d = &p->txds[i];
-
-		f->tx_head = d->next;
-		if (d->state != TXD_UNSENT)
-			txd_landed(f, t, d);
-		d->done.dst_node = f->node;
-		d->done.dst_ctx = f->peer_ctx;
-		txd_done(p, i, error);
-	}
+	while (f->tx_head != NIL)
+		fail_head(p, f, t, error);
 	if (f->tx_state != FLOW_TX_IDLE && wire_seq_before(t->isn_floor, f->snd_end))
 		t->isn_floor = f->snd_end;
 	f->tx_next = f->tx_tail = f->lost_cursor = NIL;
@@ -167,6 +173,39 @@ flow_fail(struct proto *p, struct flow *f, uint8_t error)
 	f->life = flow_next_life(p);
 	if (t->state == PATH_OPEN)
 		path_activate(p, t);
+}
+
+/* The life of the receiver to which the flow was opened has ended, and nothing of what is queued
+ * came to it, but for a message of which the first part did: that ends. The others go to the
+ * receiver's next life. */
+void
+flow_reopen(struct proto *p, struct flow *f, uint64_t now)
+{
+	struct path *t = &p->paths[f->path];
+	uint32_t i;
+
+	while (f->tx_head != NIL && p->txds[f->tx_head].frag_off != 0)
+		fail_head(p, f, t, ECONNRESET);
+	if (f->tx_head == NIL) {
+		flow_fail(p, f, ECONNRESET);
+		return;
+	}
+	for (i = f->tx_head; i != NIL && p->txds[i].state != TXD_UNSENT; i = p->txds[i].next) {
+		txd_landed(f, t, &p->txds[i]);
+		p->txds[i].state = TXD_UNSENT;
+	}
+	f->life = flow_next_life(p);
+	f->flags &= ~(FLOW_REFUSED | FLOW_PROBE);
+	f->lost = f->kept = 0;
+	f->lost_cursor = NIL;
+	f->tx_next = f->tx_head;
+	f->retries = f->probes = f->asks = 0;
+	f->rto_at = 0;
+	flow_begin_tx(p, f);
+	for (i = f->tx_head; i != NIL; i = p->txds[i].next)
+		p->txds[i].seq = f->snd_end++;
+	f->used_at = now;
+	flow_activate(p, f);
 }
 
 /* Move a list of received frames to `released`. Returns how many there were. */

@@ -48,8 +48,8 @@ config_ok(const struct proto_config *c)
 		c->window_frames <= WIRE_WINDOW_MAX && c->path_frames >= 1 && c->path_bytes >= 1 &&
 		c->payload_max >= WIRE_HOLES_MAX && c->payload_max <= WIRE_PAYLOAD_MAX &&
 		c->rto_min_us >= 1 && c->rto_max_us >= c->rto_min_us && c->retries >= 1 &&
-		c->retries <= 200 && c->probes <= 7 && c->ack_every >= 1 && c->flow_idle_us >= 1 &&
-		c->links <= PROTO_LINKS_MAX && c->cc != NULL;
+		c->hello_us >= 1 && c->retries <= 200 && c->probes <= 7 && c->ack_every >= 1 &&
+		c->flow_idle_us >= 1 && c->links <= PROTO_LINKS_MAX && c->cc != NULL;
 }
 
 static bool
@@ -130,6 +130,7 @@ init_times(struct proto *p, uint64_t now)
 	p->rto_first = p->rto_min * 10 < p->rto_max ? p->rto_min * 10 : p->rto_max;
 	p->ack_delay = ticks_in(c, c->ack_delay_us);
 	p->keepalive = c->keepalive_us ? ticks_in(c, c->keepalive_us) : 0;
+	p->hello = ticks_in(c, c->hello_us);
 	p->memory = 4 * p->rto_max;
 	uint64_t patience = ((uint64_t)c->retries + 4) * c->rto_max_us * UNITS_PER_US;
 
@@ -193,7 +194,7 @@ proto_init(void *memory, const struct proto_config *config, uint64_t now)
 
 /* ------------------------------------------------------------------ moving */
 
-#define CONFIG_TERMS 26
+#define CONFIG_TERMS 27
 _Static_assert(sizeof(struct proto_config) == 136,
 	"a field of struct proto_config came or went: shall config_terms compare it?");
 
@@ -205,9 +206,9 @@ config_terms(const struct proto_config *c, uint64_t terms[CONFIG_TERMS])
 	const uint64_t all[CONFIG_TERMS] = {c->node, c->nodes_max, c->contexts_max, c->flows_max,
 		c->context_flows, c->paths_max, c->tx_frames_max, c->rx_frames_max,
 		c->hold_frames_max, c->assembly_frames_max, c->window_frames, c->path_frames,
-		c->path_bytes, c->payload_max, c->rto_min_us, c->rto_max_us, c->retries, c->probes,
-		c->ack_delay_us, c->ack_every, c->keepalive_us, c->flow_idle_us, c->cc_target_us,
-		c->share_target_us, c->links, c->recovery};
+		c->path_bytes, c->payload_max, c->rto_min_us, c->rto_max_us, c->retries,
+		c->hello_us, c->probes, c->ack_delay_us, c->ack_every, c->keepalive_us,
+		c->flow_idle_us, c->cc_target_us, c->share_target_us, c->links, c->recovery};
 
 	memcpy(terms, all, sizeof(all));
 }
@@ -231,7 +232,7 @@ proto_adopt(void *memory, const struct proto_config *config)
 	return p;
 }
 
-#define FORM 3 /* counted up when a field of these gets another place or meaning */
+#define FORM 4 /* counted up when a field of these gets another place or meaning */
 
 uint32_t
 proto_form(void)

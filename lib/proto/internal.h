@@ -127,6 +127,8 @@ struct flow {
 	uint8_t probes;       /* sent since the peer last answered, before the timeout */
 	uint16_t kept;        /* txds in state TXD_KEPT */
 	uint8_t rx_link;      /* proto_rx_link of the data frame that the next Ack answers */
+	uint8_t unanswered;   /* REFUSED: timeouts since the peer last said so */
+	uint16_t refused_at;  /* REFUSED: since when, coarse_of() */
 	/* receiving */
 	uint32_t rcv_nxt;            /* next sequence expected */
 	uint32_t rcv_high;           /* one past the newest received */
@@ -203,7 +205,8 @@ struct path {
 	uint16_t owd_life;           /* ... and the `share.life` they are of; 0 = none */
 	uint32_t look_ts;            /* time stamp at which share_look last saw it */
 	uint64_t heard_at, ask_at;
-	uint64_t ping_at; /* next PING of a peer that stays silent */
+	uint64_t asked_since; /* while `asked`: when a message came that waits for the answer */
+	uint64_t ping_at;     /* next PING of a peer that stays silent */
 };
 
 /* What is known of a flow whose frames come by several links: order.c. */
@@ -244,6 +247,7 @@ struct context {
 	uint32_t flows;                    /* flows of it, counted across its lives */
 	uint32_t kept_entries, kept_bulks; /* frozen: free as well, but nobody is told */
 	uint32_t domain;                   /* proto_ctx_domain */
+	uint16_t open_wait;                /* proto_ctx_open_wait, as coarse_of() */
 };
 
 /* An answer to a frame that has no flow or path of its own. */
@@ -251,7 +255,7 @@ struct stray {
 	uint16_t node, src_ctx, dst_ctx;
 	uint16_t flags;
 	uint8_t type, link;
-	uint32_t session, seq;
+	uint32_t session, seq, ack, echo;
 };
 #define STRAYS 64
 
@@ -330,7 +334,7 @@ struct proto {
 				      * take one flow */
 	uint64_t ts_mult;            /* ticks -> time stamp units, 32.32 */
 	uint64_t ticks_per_unit_q30; /* units -> ticks, 34.30 */
-	uint64_t rto_min, rto_max, ack_delay, keepalive, flow_idle, rto_first;
+	uint64_t rto_min, rto_max, ack_delay, keepalive, flow_idle, rto_first, hello;
 	uint32_t patience;   /* time stamp units after which a silent sender has given up:
 			      * flow.c */
 	uint64_t memory;     /* silence after which a flow may be forgotten if its place is needed:
@@ -395,6 +399,15 @@ stamp_of(struct proto *p, uint64_t now)
 	return p->stamp;
 }
 
+/* The same for long times in few bits: 16 ms, and it wraps around after 1073 s. */
+#define COARSE_SHIFT 18
+#define COARSE_MAX   ((1u << COARSE_SHIFT) - 1)
+static inline uint16_t
+coarse_of(struct proto *p, uint64_t now)
+{
+	return (uint16_t)(stamp_of(p, now) >> COARSE_SHIFT);
+}
+
 /* Time stamp units that frames of this turn may have waited in the host. */
 static inline uint32_t
 gap_of(struct proto *p)
@@ -455,6 +468,7 @@ uint64_t proto_random(struct proto *p);
 uint32_t flow_make(struct proto *p, uint16_t ctx, uint16_t node, uint16_t peer_ctx, uint32_t path,
 	uint64_t now);
 void flow_fail(struct proto *p, struct flow *f, uint8_t error);
+void flow_reopen(struct proto *p, struct flow *f, uint64_t now);
 void flow_abort_rx(struct proto *p, struct flow *f, enum flow_rx_state state);
 /* Its sender has been silent for too long: flow.c, note 3. */
 void flow_give_up_sender(struct proto *p, struct flow *f);
@@ -476,6 +490,7 @@ void path_timeout(struct proto *p, struct path *t, uint32_t flow, uint32_t now_t
 void path_acked_late(struct proto *p, struct path *t, uint32_t flow, const struct wire_hdr *h);
 
 /* send.c */
+void flow_begin_tx(struct proto *p, struct flow *f);
 void flow_enlist(struct proto *p, struct flow *f);
 void path_activate(struct proto *p, struct path *t);
 void flow_rto(struct proto *p, uint32_t index, uint64_t now);
@@ -483,13 +498,15 @@ void txd_done(struct proto *p, uint32_t index, uint8_t error);
 uint64_t flow_backoff(const struct proto *p, const struct flow *f);
 void flow_lose_flight(struct proto *p, struct flow *f, struct path *t);
 bool flow_say(struct proto *p, const struct flow *f, uint8_t type, uint16_t flags, uint32_t seq);
-void stray_reply(struct proto *p, const struct wire_hdr *h, uint8_t type, uint16_t flags);
+void stray_reply(struct proto *p, const struct wire_hdr *h, uint8_t type, uint16_t flags,
+	const struct flow *ended);
 
 /* ack.c */
 void ack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t now);
 void flow_await_credit(struct proto *p, struct flow *f, uint64_t now);
 void nack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t now);
 void flow_peer_began(struct proto *p, struct flow *f);
+bool flow_go_on(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t now);
 void ack_owe(struct proto *p, struct flow *f, uint64_t now);
 void ack_urgent(struct proto *p, struct flow *f, uint16_t flags);
 void ack_unlist(struct proto *p, struct flow *f);

@@ -203,6 +203,31 @@ path_rx_hello(struct proto *p, const struct wire_hdr *h, uint64_t now)
 		timer_arm(p, path_timer_index(p, t), now + p->keepalive);
 }
 
+/* Nobody has answered for `silence` ticks. Ends what does not wait for longer to be opened; returns
+ * whether anything does. */
+static bool
+is_awaited(struct proto *p, struct path *t, uint64_t silence)
+{
+	uint32_t path = (uint32_t)(t - p->paths), waited = units_of(p, silence) >> COARSE_SHIFT;
+	bool any = false;
+
+	t->flows = (struct list){NIL, NIL};
+	for (uint32_t i = 0; i < p->cfg.flows_max; i++) {
+		struct flow *f = &p->flows[i];
+
+		if (f->key == 0 || f->path != path)
+			continue;
+		f->flags &= ~FLOW_ACTIVE;
+		if (f->tx_head != NIL && waited < p->ctxs[f->ctx].open_wait) {
+			flow_enlist(p, f);
+			any = true;
+		} else {
+			flow_fail(p, f, EHOSTUNREACH);
+		}
+	}
+	return any;
+}
+
 static void
 ask_again(struct proto *p, struct path *t, uint64_t now)
 {
@@ -210,17 +235,24 @@ ask_again(struct proto *p, struct path *t, uint64_t now)
 		timer_arm(p, path_timer_index(p, t), t->ask_at);
 		return;
 	}
-	if (++t->asked > p->cfg.retries) {
+	uint64_t silence = now - t->asked_since;
+
+	if (silence >= p->hello && !is_awaited(p, t, silence)) {
 		COUNT(p, peer_deaths);
 		t->asked = 0;
 		reset_flows(p, t, EHOSTUNREACH, FLOW_RX_CLOSED);
 		t->dead = true;
 		return;
 	}
+	t->asked += t->asked != UINT8_MAX;
 	uint64_t wait = p->rto_first << (t->asked < 20 ? t->asked : 20);
 
 	path_greet(p, t, t->hello_src, t->hello_dst, true);
-	t->ask_at = now + (wait < p->rto_max ? wait : p->rto_max);
+	if (wait > p->rto_max)
+		wait = p->rto_max;
+	if (silence < p->hello && wait > p->hello - silence)
+		wait = p->hello - silence;
+	t->ask_at = now + wait;
 	timer_arm(p, path_timer_index(p, t), t->ask_at);
 }
 

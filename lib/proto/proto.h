@@ -60,6 +60,7 @@ struct proto_config {
 	uint32_t payload_max;         /* longest payload of a frame, bytes */
 	uint32_t rto_min_us, rto_max_us;
 	uint32_t retries;         /* unanswered timeouts before an error completion */
+	uint32_t hello_us;        /* silence of a node that HELLO asks, after which it is absent */
 	uint32_t probes;          /* probes for a lost tail before the first timeout: 0..7 */
 	uint32_t ack_delay_us;    /* longest time that an Ack waits for reverse data */
 	uint32_t ack_every;       /* frames received before an Ack is sent at once */
@@ -251,6 +252,12 @@ void proto_ctx_close(struct proto *p, uint16_t ctx, bool linger, uint64_t now);
 /* Returns the frames of the context that are not completed yet; once it is closed, 0 means that all
  * has ended. */
 uint32_t proto_ctx_pending(const struct proto *p, uint16_t ctx);
+
+/* What this context sends to another one that is not open is tried again for that long, before it
+ * ends with ECONNREFUSED; 0, as at first: it ends at once. To be called right after the context was
+ * opened. */
+#define PROTO_OPEN_WAIT_MAX_US 600000000u
+void proto_ctx_open_wait(struct proto *p, uint16_t ctx, uint32_t wait_us);
 
 /* Whoever sends to the context must be of the same domain, a number that the frame tells that opens
  * its flow; 0: anybody may. What others send is refused as if the context were not open. To be

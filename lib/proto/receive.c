@@ -281,7 +281,7 @@ flow_is_open(struct proto *p, struct flow *f, const struct wire_hdr *h, uint32_t
 		flow_abort_rx(p, f, FLOW_RX_CLOSED); /* its sender opened it anew */
 	} else if (!first || (f->rx_state == FLOW_RX_CLOSED && !wire_seq_before(f->rcv_nxt, seq))) {
 		COUNT(p, drop_unopened);
-		stray_reply(p, h, WIRE_RESET, 0);
+		stray_reply(p, h, WIRE_RESET, 0, f->rx_state == FLOW_RX_CLOSED ? f : NULL);
 		return false;
 	}
 	f->rx_state = FLOW_RX_OPEN;
@@ -302,19 +302,24 @@ rx_late_ack(struct proto *p, const struct wire_hdr *h, uint64_t now)
 		ack_received(p, &p->flows[index], h, now);
 }
 
-/* A frame that a context received before it closed: Ack it again (PM-R3). */
-static bool
-rx_already_had(struct proto *p, const struct wire_hdr *h, uint32_t seq)
+/* A frame for a context that is not open. If it was received before the context closed, it is Acked
+ * again (PM-R3). */
+static void
+rx_absent(struct proto *p, const struct wire_hdr *h, uint32_t seq, uint64_t now)
 {
 	uint32_t i = flow_find(p, wire_be16(h->dst_ctx), wire_be16(h->src_node),
 		wire_be16(h->src_ctx));
+	struct flow *ended = i != NIL && p->flows[i].rx_state == FLOW_RX_CLOSED ? &p->flows[i]
+										: NULL;
 
-	if (i == NIL || p->flows[i].rx_state != FLOW_RX_CLOSED ||
-		!wire_seq_before(seq, p->flows[i].rcv_nxt))
-		return false;
-	COUNT(p, drop_old);
-	flow_say(p, &p->flows[i], WIRE_ACK, WIRE_F_ACK, p->flows[i].rcv_nxt);
-	return true;
+	if (ended != NULL && wire_seq_before(seq, ended->rcv_nxt)) {
+		COUNT(p, drop_old);
+		flow_say(p, ended, WIRE_ACK, WIRE_F_ACK, ended->rcv_nxt);
+		return;
+	}
+	COUNT(p, drop_absent);
+	rx_late_ack(p, h, now);
+	stray_reply(p, h, WIRE_NACK, WIRE_F_ABSENT, ended);
 }
 
 /* The sender asks for the state of the flow: send an Ack at once, or a Nack if there are holes. */
@@ -351,16 +356,12 @@ rx_data(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t handl
 		wire_be16(h->payload_len)};
 
 	if (unlikely(ctx >= p->cfg.contexts_max || !p->ctxs[ctx].open)) {
-		if (rx_already_had(p, h, d.seq))
-			return PROTO_RX_DONE;
-		COUNT(p, drop_absent);
-		rx_late_ack(p, h, now);
-		stray_reply(p, h, WIRE_NACK, WIRE_F_ABSENT);
+		rx_absent(p, h, d.seq, now);
 		return PROTO_RX_DONE;
 	}
 	if (unlikely(h->flags & wire_be16(WIRE_F_FIRST) && !is_of_domain(&p->ctxs[ctx], h))) {
 		COUNT(p, drop_domain);
-		stray_reply(p, h, WIRE_NACK, WIRE_F_ABSENT);
+		stray_reply(p, h, WIRE_NACK, WIRE_F_ABSENT, NULL);
 		return PROTO_RX_DONE;
 	}
 	uint16_t node = wire_be16(h->src_node), peer = wire_be16(h->src_ctx);
@@ -417,7 +418,7 @@ rx_data(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t handl
 
 /* The peer says that one direction of a flow has ended. */
 static void
-rx_reset(struct proto *p, const struct wire_hdr *h)
+rx_reset(struct proto *p, const struct wire_hdr *h, uint64_t now)
 {
 	uint32_t index = flow_find(p, wire_be16(h->dst_ctx), wire_be16(h->src_node),
 		wire_be16(h->src_ctx));
@@ -434,7 +435,7 @@ rx_reset(struct proto *p, const struct wire_hdr *h)
 		flow_abort_rx(p, f, FLOW_RX_CLOSED);
 		f->rcv_nxt = f->rcv_high = seq;
 	} else if (f->tx_state != FLOW_TX_IDLE && !wire_seq_before(seq, f->snd_una) &&
-		wire_seq_before(seq, f->snd_nxt)) {
+		wire_seq_before(seq, f->snd_nxt) && !flow_go_on(p, f, h, now)) {
 		flow_fail(p, f, h->flags & wire_be16(WIRE_F_FULL) ? EMSGSIZE : ECONNRESET);
 	}
 }
@@ -467,14 +468,14 @@ rx_control(struct proto *p, struct path *t, const struct wire_hdr *h, uint64_t n
 		break;
 	case WIRE_PING:
 		COUNT(p, rx_accepted);
-		stray_reply(p, h, WIRE_PONG, 0);
+		stray_reply(p, h, WIRE_PONG, 0, NULL);
 		break;
 	case WIRE_PONG:
 		COUNT(p, rx_accepted);
 		t->asked = 0;
 		break;
 	case WIRE_RESET:
-		rx_reset(p, h);
+		rx_reset(p, h, now);
 		break;
 	case WIRE_DATA:
 	case WIRE_HELLO:

@@ -162,6 +162,16 @@ proto_ctx_permits(struct proto *p, uint16_t ctx)
 }
 
 void
+proto_ctx_open_wait(struct proto *p, uint16_t ctx, uint32_t wait_us)
+{
+	uint64_t units = (uint64_t)wait_us * UNITS_PER_US;
+
+	PROTO_ASSERT(wait_us <= PROTO_OPEN_WAIT_MAX_US);
+	if (p->ctxs[ctx].open)
+		p->ctxs[ctx].open_wait = (uint16_t)((units + COARSE_MAX) >> COARSE_SHIFT);
+}
+
+void
 proto_ctx_domain(struct proto *p, uint16_t ctx, uint32_t domain)
 {
 	if (p->ctxs[ctx].open)

@@ -95,16 +95,22 @@ close_tx(struct proto *p, struct flow *f)
 	flow_forbid_now(f);
 }
 
-/* Open the flow, or open it again after a silence. */
-static void
-open_tx(struct proto *p, struct flow *f, uint64_t now)
+/* Open the flow anew. */
+void
+flow_begin_tx(struct proto *p, struct flow *f)
 {
-	if (f->tx_state == FLOW_TX_OPEN && peer_remembers(p, f, now))
-		return;
 	close_tx(p, f);
 	f->snd_una = f->snd_nxt = f->snd_end = ++p->paths[f->path].isn_floor;
 	f->credit_end = f->snd_una + 1;
 	f->tx_state = FLOW_TX_OPENING;
+}
+
+/* Open the flow, or open it again after a silence. */
+static void
+open_tx(struct proto *p, struct flow *f, uint64_t now)
+{
+	if (f->tx_state != FLOW_TX_OPEN || !peer_remembers(p, f, now))
+		flow_begin_tx(p, f);
 }
 
 /* Appends descriptors `first` to `last`, which are linked, to the flow's queue. */
@@ -247,6 +253,8 @@ send_checked(struct proto *p, const struct proto_message *m, const uint64_t *han
 			path_greet(p, t, m->ctx, m->dst_ctx, true);
 			t->ask_at = now + p->rto_first;
 		}
+		if (t->asked == 0)
+			t->asked_since = now;
 		timer_arm(p, path_timer_index(p, t), t->ask_at);
 	}
 	return 0;
@@ -721,19 +729,19 @@ emit_stray(struct proto *p, const struct stray *s, struct proto_out *o, uint32_t
 		.src_ctx = s->src_ctx,
 		.dst_ctx = s->dst_ctx,
 		.session = s->session,
+		.seq = s->seq,
+		.ack = s->ack,
+		.echo = s->echo,
 		.tstamp = now_ts,
 	};
 
 	if (s->type == WIRE_ACK) {
-		w.ack = s->seq;
+		w.seq = 0;
 		COUNT(p, tx_acks);
 	} else if (s->type == WIRE_NACK) {
-		w.ack = s->seq;
 		w.payload_len = 1;
 		o->head[WIRE_HDR_BYTES] = 1;
 		COUNT(p, tx_nacks);
-	} else {
-		w.seq = s->seq;
 	}
 	if (s->type == WIRE_HELLO)
 		w.payload_len = sizeof(struct wire_hello);
@@ -806,10 +814,12 @@ tx_control(struct proto *p, struct proto_out *out, unsigned n, uint32_t now_ts)
 	return k;
 }
 
-/* Answer a frame that belongs to no flow here. The queue is bounded: what does not fit in is not
- * answered, and its sender asks again after its timeout. */
+/* Answer a frame that belongs to no flow here. ended: NULL, or the flow that it was of; the answer
+ * then tells what came of it. The queue is bounded: what does not fit in is not answered, and its
+ * sender asks again after its timeout. */
 void
-stray_reply(struct proto *p, const struct wire_hdr *h, uint8_t type, uint16_t flags)
+stray_reply(struct proto *p, const struct wire_hdr *h, uint8_t type, uint16_t flags,
+	const struct flow *ended)
 {
 	if (p->stray_tail - p->stray_head == STRAYS)
 		return;
@@ -817,11 +827,13 @@ stray_reply(struct proto *p, const struct wire_hdr *h, uint8_t type, uint16_t fl
 		.node = wire_be16(h->src_node),
 		.src_ctx = wire_be16(h->dst_ctx),
 		.dst_ctx = wire_be16(h->src_ctx),
-		.flags = flags,
+		.flags = ended != NULL ? flags | WIRE_F_ACK : flags,
 		.type = type,
 		.link = p->rx_link,
 		.session = wire_be32(h->session),
 		.seq = wire_be32(h->seq),
+		.echo = flags & WIRE_F_ABSENT ? wire_be32(h->tstamp) : 0,
+		.ack = ended != NULL ? ended->rcv_nxt : 0,
 	};
 }
 
@@ -844,6 +856,7 @@ flow_say(struct proto *p, const struct flow *f, uint8_t type, uint16_t flags, ui
 		.type = type,
 		.session = t->session,
 		.seq = seq,
+		.ack = seq,
 	};
 	return true;
 }
@@ -929,9 +942,15 @@ send_probe(struct proto *p, struct flow *f, struct path *t)
 static bool
 give_up(struct proto *p, struct flow *f, uint64_t now)
 {
-	if (f->flags & FLOW_FROZEN || ++f->retries <= p->cfg.retries)
+	uint8_t *times = f->flags & FLOW_REFUSED ? &f->unanswered : &f->retries;
+
+	if (f->flags & FLOW_FROZEN)
 		return false;
-	flow_fail(p, f, f->flags & FLOW_REFUSED ? ECONNREFUSED : ETIMEDOUT);
+	if (times != &f->retries)
+		f->retries += f->retries != UINT8_MAX; /* for flow_backoff */
+	if (++*times <= p->cfg.retries)
+		return false;
+	flow_fail(p, f, ETIMEDOUT);
 	timer_arm(p, flow_index(p, f), now + p->flow_idle);
 	return true;
 }

@@ -1340,6 +1340,7 @@ sim_defaults(uint32_t nodes, uint32_t mtu)
 		.rto_min_us = 4000,
 		.rto_max_us = 500000,
 		.retries = 16,
+		.hello_us = 8000000,
 		.probes = 3,
 		.ack_delay_us = 25,
 		.ack_every = 32,

@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define WIRE_VERSION     1
+#define WIRE_VERSION     2
 #define WIRE_HDR_BYTES   50     /* 14 (Ethernet) + 50 = 64: the payload starts a cache line */
 #define WIRE_ETHERTYPE   0x88B5 /* IEEE local experimental; config key link.ethertype */
 #define WIRE_UDP_PORT    18515  /* default port of both UDP encapsulations */

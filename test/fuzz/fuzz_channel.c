@@ -56,7 +56,7 @@ start(unsigned i, int argc, char **argv)
 		"matched_entries = 16\nreceives = 8\nunexpected = 64\n"
 		"message_max = 20000\nnodes = 8\npeers = 4\ntransfer_frames = 64\ntransfers = 8\n"
 		"requests = 16\nevents = 4\n"
-		"[proto]\nrto_min_us = 100\nrto_max_us = 2000\nretries = 8\n"
+		"[proto]\nrto_min_us = 100\nrto_max_us = 2000\nretries = 8\nhello_ms = 20\n"
 		"[nodes]\n0 = auto\n1 = auto\n",
 		i, i);
 	if (pmx_node_start(&nodes[i], &params, error, sizeof(error)) != 0) {

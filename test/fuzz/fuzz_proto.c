@@ -391,6 +391,7 @@ begin_core(unsigned k, struct input *in)
 		.rto_min_us = 1 + take8(in),
 		.rto_max_us = 1000,
 		.retries = 1 + how % 5,
+		.hello_us = 1000 * (1 + how % 5),
 		.probes = how % 8,
 		.ack_delay_us = take8(in),
 		.ack_every = 1 + how % 9,

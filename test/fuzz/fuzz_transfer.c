@@ -59,6 +59,7 @@ LLVMFuzzerInitialize(int *argc, char ***argv)
 			       "transfer_frames = 64\nrequests = 16\ntransfers = 8\nevents = 4\n"
 			       "nodes = 8\npeers = 4\n"
 			       "[proto]\nrto_min_us = 100\nrto_max_us = 1000\nretries = 2\n"
+			       "hello_ms = 10\n"
 			       "[nodes]\n0 = auto\n1 = auto\n",
 	};
 

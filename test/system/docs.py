@@ -510,7 +510,6 @@ CLAIMS = [
     ("doc/shared-memory.md", r"^\| `state` \| `CHANNEL_OPEN` = (?P<v>\d)", "CHANNEL_OPEN"),
     ("doc/wire.md", r"^# Wire format, version (?P<v>\d+)", "WIRE_VERSION"),
     ("doc/wire.md", r"`version`(?: is| is not|`) (?P<v>\d+)", "WIRE_VERSION"),
-    ("doc/wire.md", r"`version` stays (?P<v>\d+)", "WIRE_VERSION"),
     ("doc/wire.md#Header", r"^\| 0 \| 1 \| `version` \| (?P<v>\d+) \|", "WIRE_VERSION"),
     ("*", r"lib/thin/(?P<v>libpmx\.so\.\d+)", "@soname"),
     ("doc/guide.md", r"Debian 12: DPDK (?P<v>[\d.]+\d)", "@dpdk"),

@@ -15,6 +15,7 @@ import sys
 import time
 
 PORT = 18515
+VERSION = 2
 ETHERTYPE = 0x88B5
 HEADER = struct.Struct(">BBHHHHHHHHIIIIIIII")  # doc/wire.md, header
 HELLO = struct.Struct(">IIIHH")
@@ -37,12 +38,12 @@ def decode(data):
     if len(data) < HEADER.size:
         fail(f"{len(data)} bytes are no frame")
     f = Frame(*HEADER.unpack_from(data), data[HEADER.size:])
-    if f.version != 1 or not 1 <= f.type < len(TYPES) or f.len != len(f.payload):
+    if f.version != VERSION or not 1 <= f.type < len(TYPES) or f.len != len(f.payload):
         fail(f"no frame: version {f.version}, type {f.type}, payload_len {f.len} of {len(f.payload)}")
     return f
 
 
-def hello(src, dst, flags, epoch, nonce, echo, src_ctx=1, dst_ctx=2, version=1):
+def hello(src, dst, flags, epoch, nonce, echo, src_ctx=1, dst_ctx=2, version=VERSION):
     return HEADER.pack(version, TYPES.index("HELLO"), flags, src, dst, src_ctx, dst_ctx, HELLO.size, 0, 0, 0, 0, 0, 0, 0,
                        0, 0, 0) + HELLO.pack(epoch, nonce, echo, 1408, 512)
 
@@ -171,7 +172,7 @@ def wrong_frames(interface, mac, seed, *ctl):
     port_mac = bytes.fromhex(mac.replace(":", ""))
     nonce = 1  # of each question, so that each has an answer of its own
 
-    def ask(to=0, version=1):
+    def ask(to=0, version=VERSION):
         return hello(1, to, ASK, 0xFEEDBEEF, nonce, 0, version=version)
 
     def answered(seconds):

@@ -3,6 +3,7 @@
  * See proto_pair.h.
  */
 #include <stdio.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,6 +113,7 @@ net_config(void)
 		.rto_min_us = 500,
 		.rto_max_us = 50000,
 		.retries = 8,
+		.hello_us = 400000,
 		.probes = 3,
 		.ack_delay_us = 50,
 		.ack_every = 16,
@@ -646,6 +648,8 @@ take_completion(struct net *net, unsigned node, const struct proto_completion *c
 		m->error = c->error;
 	if (c->last != (m->completed == m->frags))
 		net_fail(net, "wrong last in a completion");
+	if (c->last && m->error == ECONNREFUSED && m->arrived == m->frags)
+		net_fail(net, "message %u was refused, and arrived", d->message);
 	m->done_at = net->now;
 }
 

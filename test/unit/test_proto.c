@@ -766,7 +766,7 @@ proto_rx__every_drop_has_its_counter(void **state)
 	} while (0)
 	EXPECT_DROP((void)0, len - 1, drop_truncated);
 	EXPECT_DROP((void)0, len + 1, drop_oversized);
-	EXPECT_DROP(h.version = 2, len, drop_version);
+	EXPECT_DROP(h.version = WIRE_VERSION + 1, len, drop_version);
 	EXPECT_DROP(h.type = 99, len, drop_type);
 	EXPECT_DROP(h.flags = 0xFFFF, len, drop_flags);
 	EXPECT_DROP(h.frag_off = wire_be32(11), len, drop_field);
@@ -922,6 +922,7 @@ proto_memsize__refuses_wrong_configurations(void **state)
 	REFUSED(c.payload_max = WIRE_PAYLOAD_MAX + 1);
 	REFUSED(c.rto_max_us = c.rto_min_us - 1);
 	REFUSED(c.retries = 0);
+	REFUSED(c.hello_us = 0);
 	REFUSED(c.cc = NULL);
 #undef REFUSED
 }

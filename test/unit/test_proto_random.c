@@ -6,6 +6,7 @@
  *
  *   test_proto_random [seeds [first_seed]]
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -34,6 +35,7 @@ random_config(uint64_t seed)
 	c.rx_frames_max = 64 + (r >> 15) % 8 * 400;
 	c.ack_every = 1 + (r >> 18) % 16;
 	c.retries = 100;
+	c.hello_us = 5000000;
 	c.rto_min_us = 200;
 	c.rto_max_us = 5000;
 	c.keepalive_us = r >> 21 & 1 ? 20000 : 0;
@@ -126,11 +128,71 @@ pm__random_histories_deliver_everything_once(void **state)
 		one_history(s);
 }
 
+/* Contexts close at any time, and open again. Each message ends: it has arrived, once, in a life of
+ * its receiver; or its sender is told that it has not, or may not have (ECONNRESET). */
+static void
+one_history_of_lives(uint64_t seed)
+{
+	struct proto_config c = random_config(seed);
+
+	c.payload_max = 256;
+	struct net *net = net_new(2 + (unsigned)(seed % 2), &c, seed);
+
+	net->logging = false;
+	net->at_once = net_random(net, 2) != 0;
+	net->loss = net_random(net, 2) * net_random(net, 200);
+	net->jitter = net_random(net, 2) * net_random(net, 100000);
+	net_open_all(net, 40, 40);
+	for (unsigned round = 0; round < 40; round++) {
+		unsigned node = net_random(net, net->count), ctx = net_random(net, 2);
+
+		if (net->nodes[node].apps[ctx].open && net_random(net, 2)) {
+			net_close(net, node, ctx, net_random(net, 2) != 0);
+		} else if (!net->nodes[node].apps[ctx].open &&
+			proto_ctx_pending(net->nodes[node].p, (uint16_t)ctx) == 0) {
+			net_open(net, node, ctx, 40, 40);
+			proto_ctx_open_wait(net->nodes[node].p, (uint16_t)ctx,
+				net_random(net, 2) * net_random(net, 50000));
+		}
+		for (unsigned n = net_random(net, 6); n > 0; n--) {
+			unsigned src = net_random(net, net->count), from = net_random(net, 2);
+
+			if (net->nodes[src].apps[from].open)
+				net_send(net, src, from, net_random(net, net->count),
+					net_random(net, 2), net_random(net, 1000));
+		}
+		net_run(net,
+			net_random(net, 2) ? net_random(net, 200000)
+					   : net_random(net, 20) * NET_MS / 4);
+	}
+	net_settle(net, 100 * NET_SEC);
+	for (uint32_t i = 0; i < net->message_count; i++) {
+		const struct net_message *m = &net->messages[i];
+
+		if (m->completed != m->frags)
+			net_fail(net, "message %u never completed", i);
+		if (m->error ? m->error != ECONNREFUSED && m->error != ECONNRESET
+			     : m->arrived != m->frags)
+			net_fail(net, "message %u: %u of %u arrived, error %u", i, m->arrived,
+				m->frags, m->error);
+	}
+	net_free(net);
+}
+
+static void
+pm__random_lives_of_contexts(void **state)
+{
+	(void)state;
+	for (uint64_t s = first_seed; s < first_seed + seeds; s++)
+		one_history_of_lives(s);
+}
+
 int
 main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pm__random_histories_deliver_everything_once),
+		cmocka_unit_test(pm__random_lives_of_contexts),
 	};
 
 	if (argc > 1)

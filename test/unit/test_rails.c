@@ -39,6 +39,7 @@ setup(void **state)
 		.rto_min_us = 500,
 		.rto_max_us = 50000,
 		.retries = 8,
+		.hello_us = 400000,
 		.ack_delay_us = 50,
 		.ack_every = 16,
 		.flow_idle_us = 2000000,
