@@ -16,7 +16,10 @@ check(const char *doing, int error)
 int
 main(int argc, char **argv)
 {
-	const struct pmx_context_params params = {.context = argc > 2 ? PMX_ANY_CONTEXT : 7};
+	const struct pmx_context_params params = {
+		.context = argc > 2 ? PMX_ANY_CONTEXT : 7,
+		.open_wait_us = 10 * 1000 * 1000, /* the other side may come later */
+	};
 	struct pmx_addr to = {.node = argc > 2 ? (uint16_t)atoi(argv[2]) : 0, .context = 7};
 	struct pmx_node *node;
 	struct pmx_context *ctx;

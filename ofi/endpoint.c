@@ -9,6 +9,9 @@
 
 #include "provider.h"
 
+/* Endpoints have no connections, so a peer may be enabled later than it is sent to. */
+#define OFI_OPEN_WAIT_US 10000000
+
 /* ------------------------------------------------------------------ bind */
 
 static bool
@@ -147,7 +150,10 @@ watch(struct endpoint *ep)
 static int
 enable(struct endpoint *ep)
 {
-	const struct pmx_context_params params = {.context = ep->wanted.context};
+	const struct pmx_context_params params = {
+		.context = ep->wanted.context,
+		.open_wait_us = OFI_OPEN_WAIT_US,
+	};
 
 	if (ep->ctx != NULL)
 		return 0;

@@ -5,9 +5,12 @@
  * and its answer one packet, {"/name": value}; null is "no such command, or it failed".
  */
 #include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -18,6 +21,17 @@
 #define GREETING_MAX 1024
 #define ANSWER_MAX   (1u << 20)
 
+/* Whether a primary of that name serves its socket as another user, who may be asked only by
+ * himself. */
+static bool
+is_of_another(const char *name, struct stat *st)
+{
+	char path[128];
+
+	return (size_t)snprintf(path, sizeof(path), ATTACH_SOCKET, name) < sizeof(path) &&
+		stat(path, st) == 0 && st->st_uid != geteuid();
+}
+
 /* Explains why there is no connection, and what to do. */
 static void
 explain(int code, const char *name, const char *path, char *error)
@@ -26,6 +40,7 @@ explain(int code, const char *name, const char *path, char *error)
 	struct instance *list = instance_list(&count);
 	char *live = instance_names(list, count, INSTANCE_LIVE);
 	enum instance_state state = INSTANCE_DEAD;
+	struct stat other;
 
 	for (unsigned i = 0; i < count; i++) {
 		if (strcmp(list[i].name, name) == 0)
@@ -36,6 +51,11 @@ explain(int code, const char *name, const char *path, char *error)
 			"instance '%s' runs without telemetry (%s: %s): start it without "
 			"--no-telemetry",
 			name, path, strerror(code));
+	else if (code == ENOENT && is_of_another(name, &other))
+		snprintf(error, CTL_ERROR_MAX,
+			"instance '%s' is of user %u, and only he and root may ask it: run this "
+			"with sudo",
+			name, other.st_uid);
 	else if (code == ENOENT)
 		snprintf(error, CTL_ERROR_MAX,
 			"instance '%s' does not run: there is no %s. Running: %s", name, path,

@@ -13,12 +13,16 @@
 
 #include "perf.h"
 
+/* The two sides are started one after the other, by people or scripts. */
+#define PARTNER_US 5000000
+
 int
 session_open(struct session *s, const struct options *o)
 {
 	const struct pmx_context_params params = {
 		.context = o->context,
 		.idle = o->idle == PERF_SPIN ? PMX_IDLE_SPIN : PMX_IDLE_AUTO,
+		.open_wait_us = PARTNER_US,
 	};
 	char error[512] = "";
 	int e;
@@ -150,9 +154,9 @@ perf_receive(struct session *s, struct pmx_message *m, uint64_t end)
 		if (i % 256 != 0)
 			continue;
 		e = pmx_is_send_done(s->ctx, s->sent);
-		if (e >= 0 && send_failed(s))
+		if ((e >= 0 || e == -ESTALE) && send_failed(s))
 			e = -ECONNRESET;
-		if (e < 0)
+		if (e < 0 && e != -ESTALE)
 			return e;
 		if (rte_rdtsc() > end)
 			return -ETIMEDOUT;

@@ -23,7 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "job/clock.h"
+#include "base/clock.h"
 #include "launch.h"
 
 enum { SOCKET, OUTPUT, ERRORS, FDS };
@@ -66,7 +66,7 @@ end_all(struct agent *a)
 		return;
 	signal_all(a, SIGTERM);
 	signal_all(a, SIGCONT);
-	a->kill_at_ms = job_now_ms() + GRACE_MS;
+	a->kill_at_ms = clock_ms() + GRACE_MS;
 }
 
 /* ------------------------------------------------------------------ starting */
@@ -300,7 +300,7 @@ command(struct agent *a, const struct stream_message *m)
 static bool
 turn(struct agent *a, struct pollfd *fds, int signals, bool listens)
 {
-	const int64_t left = a->kill_at_ms - job_now_ms();
+	const int64_t left = a->kill_at_ms - clock_ms();
 	uint32_t n = 2;
 
 	fds[0] = (struct pollfd){listens ? STDIN_FILENO : -1, POLLIN, 0};
@@ -310,9 +310,9 @@ turn(struct agent *a, struct pollfd *fds, int signals, bool listens)
 			fds[n++] = (struct pollfd){a->of[i].fd[k], POLLIN, 0};
 	}
 	poll(fds, n, a->kill_at_ms == 0 ? -1 : left > 0 ? (int)left : 0);
-	if (a->kill_at_ms != 0 && job_now_ms() >= a->kill_at_ms) {
+	if (a->kill_at_ms != 0 && clock_ms() >= a->kill_at_ms) {
 		signal_all(a, SIGKILL);
-		a->kill_at_ms = job_now_ms() + GRACE_MS;
+		a->kill_at_ms = clock_ms() + GRACE_MS;
 	}
 	for (uint32_t i = 0; i < a->launch.ranks; i++) {
 		const struct pollfd *of = &fds[2 + i * FDS];

@@ -27,7 +27,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "job/clock.h"
+#include "base/clock.h"
 #include "job/exchange.h"
 #include "launch.h"
 
@@ -240,7 +240,7 @@ fence(uint32_t rank)
 		job.waiting = 0;
 		if (job.fences++ == 0 && job.verbose)
 			fprintf(stderr, "pmx-run: all %u processes have met after %.3f s\n",
-				job.size, (double)(job_now_ms() - job.began_ms) / 1e3);
+				job.size, (double)(clock_ms() - job.began_ms) / 1e3);
 	}
 	look_for_missing();
 }
@@ -532,7 +532,7 @@ parse(struct options *o, int argc, char **argv)
 			job.label = true;
 			break;
 		case TIMEOUT:
-			job.end_ms = job_now_ms() + 1000ll * number(optarg, "--timeout", 1u << 30);
+			job.end_ms = clock_ms() + 1000ll * number(optarg, "--timeout", 1u << 30);
 			break;
 		case HELP:
 		case 'h':
@@ -637,7 +637,7 @@ start_job(struct options *o)
 		job.size += job.hosts.of[i].ranks;
 	job.agents = must(calloc(job.hosts.count, sizeof(*job.agents)));
 	job.ranks = must(calloc(job.size, sizeof(*job.ranks)));
-	job.began_ms = job_now_ms();
+	job.began_ms = clock_ms();
 	while (job.number == 0) {
 		if (getrandom(&job.number, sizeof(job.number), 0) != sizeof(job.number))
 			die("random numbers: %s", strerror(errno));
@@ -678,7 +678,7 @@ start_job(struct options *o)
 static bool
 turn(struct pollfd *fds, int signals)
 {
-	const int64_t left = job.end_ms - job_now_ms();
+	const int64_t left = job.end_ms - clock_ms();
 	bool any = false;
 	uint32_t n = 0;
 
@@ -696,7 +696,7 @@ turn(struct pollfd *fds, int signals)
 		job.end_ms == 0 || job.code >= 0 ? -1
 			: left > 0               ? (int)(left < 1000000 ? left : 1000000)
 						 : 0);
-	if (job.end_ms != 0 && job.code < 0 && job_now_ms() >= job.end_ms) {
+	if (job.end_ms != 0 && job.code < 0 && clock_ms() >= job.end_ms) {
 		fprintf(stderr, "pmx-run: the time is over (--timeout): all are ended\n");
 		end_job(124);
 	}

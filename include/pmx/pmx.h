@@ -14,6 +14,10 @@
  * pmx_cancel(). A running engine answers within microseconds; if it has ended, calls return -EPIPE.
  *
  * Thread safety: a context is used by one thread at a time; different contexts are independent.
+ * fork(): nodes and contexts stay the parent's, which notices nothing. In the child calls of them
+ * return -EPIPE, descriptors are closed, and closing frees what is the child's; it attaches anew,
+ * thin, for contexts of its own. So a program that becomes a daemon attaches after that. Memory of
+ * pmx_alloc() is shared by both. exec() closes all that this library opened.
  * Errors: 0 or a count on success, a negative errno on failure; outputs are set only on success.
  * pmx_strerror() says in words what an error means here and what to do about it.
  */
@@ -74,7 +78,7 @@ struct pmx_addr {
  *                     has no DPDK, and attaches thin only
  * @retval -EINVAL    PMX_ATTACH is none of these; or `instance` is neither a name (1 to 31 of A-Z
  *                    a-z 0-9 . _ -, the first a letter or a digit) nor a path; or it is a path,
- *                    which a secondary cannot use
+ *                    which a secondary cannot use; or this process may not use that CPU
  * May take some 30 ms. One attachment as a secondary per process. Not thread safe.
  */
 PMX_API int pmx_node_attach(struct pmx_node **node, const char *instance, int cpu);
@@ -213,6 +217,9 @@ enum pmx_idle {
 			    * 32 polls) */
 };
 
+/** Most of pmx_context_params.open_wait_us: ten minutes. */
+#define PMX_OPEN_WAIT_MAX 600000000u
+
 /** Parameters of a context; zero-initialise, then set what differs. */
 struct pmx_context_params {
 	uint16_t context;         /**< the number to open, or PMX_ANY_CONTEXT */
@@ -221,6 +228,10 @@ struct pmx_context_params {
 				   * limits.receive_buffers. With both 0 a context gets fewer when
 				   * the node has few left; pmx_context_stat() tells how many */
 	enum pmx_idle idle;       /**< what polls that find nothing do */
+	uint32_t open_wait_us;    /**< how long what it sends waits for a receiver that is not open
+				   * yet, or whose node does not answer yet, at most
+				   * PMX_OPEN_WAIT_MAX; 0: not at all, so -ECONNREFUSED comes after
+				   * a round trip, and -EHOSTUNREACH after proto.hello_ms */
 };
 
 /**
@@ -233,7 +244,8 @@ struct pmx_context_params {
  *                   second, because a process that has just ended leaves its number only when what
  *                   it sent is delivered; not in an embedded node
  * @retval -ENOSPC   the node has too few mbufs left for these quotas: limits.mbufs
- * @retval -EINVAL   a number outside limits.contexts, or PMX_IDLE is neither spin nor yield
+ * @retval -EINVAL   a number outside limits.contexts, open_wait_us above its most, or PMX_IDLE is
+ *                   neither spin nor yield
  * @retval -EPIPE    the primary is gone
  */
 PMX_API int pmx_context_open(struct pmx_context **ctx, struct pmx_node *node,
@@ -256,7 +268,8 @@ PMX_API uint32_t pmx_get_max_message(const struct pmx_context *ctx);
 
 /* ---------------------------------------------------------------- sending */
 
-/** A message being written. Plain data: may be copied, used once. */
+/** A message being written. Plain data that may be copied; used once: a call that takes the message
+ * marks the structure that it was given, so that the next use of that one is -EINVAL. */
 struct pmx_buffer {
 	void *data;        /**< first segment, 64-byte aligned */
 	uint32_t len;      /**< bytes of the whole message */
@@ -303,7 +316,7 @@ PMX_API int pmx_buffer_write(struct pmx_context *ctx, const struct pmx_buffer *b
  * @param[out] id   for pmx_is_send_done(), may be NULL.
  * @retval 0
  * @retval -EAGAIN  the submission ring is full: poll, then try again; the buffer is still yours
- * @retval -EINVAL  not a buffer of this context
+ * @retval -EINVAL  not a buffer of this context, or one that was sent already
  * @retval -EPIPE   the engine is gone
  * If the address does not exist, the send completes with an error.
  */
@@ -330,7 +343,9 @@ PMX_API int pmx_send_copy(struct pmx_context *ctx, struct pmx_addr to, const voi
  * @retval -ECONNRESET    its receiver was restarted or closed; it may or may not have been
  *                        delivered
  * @retval -EMSGSIZE      the receiving node takes shorter frames: give both the same link.mtu
- * The result is kept until the buffer has been used twice again; after that it is 1.
+ * @retval -ESTALE        the result is no longer known: its buffer has been used twice again, and a
+ *                        later message in it has failed
+ * @retval -EINVAL        not an ID of this context
  */
 PMX_API int pmx_is_send_done(struct pmx_context *ctx, pmx_send_id id);
 
@@ -740,8 +755,9 @@ PMX_API int pmx_atomic_here(enum pmx_atomic_op op, enum pmx_atomic_type type, vo
  * @retval -ENOBUFS      the bytes are there, but the notification was lost, since its receiver does
  *                       not take any
  * @retval -ECONNRESET   the other side has ended; the transfer may or may not have been done
- * Also the errors of pmx_is_send_done(). The result is kept until its place has been used twice
- * again.
+ * @retval -ESTALE       the result is no longer known: its place has been used twice again, and a
+ *                       later transfer there has failed
+ * Also the errors of pmx_is_send_done().
  */
 PMX_API int pmx_transfer_done(struct pmx_context *ctx, pmx_transfer_id id);
 

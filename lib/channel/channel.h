@@ -34,7 +34,7 @@
 
 #define CHANNEL_MAGIC 0x504D5843484E3031u /* "PMXCHN01" */
 /* Incremented with every change of anything in this file, slot_ring.h or struct lhs_entry. */
-#define CHANNEL_ABI   17
+#define CHANNEL_ABI   18
 #define CHANNEL_NAME  "pmx_%u_ch_%u" /* memzone: node, context */
 
 enum channel_state {
@@ -593,6 +593,8 @@ struct attach_request {
 			      * channel_shm.revoked + 1, or 0 */
 	uint32_t generation; /* CLOSE, MEMORY: that of the open they refer to */
 	uint32_t send_buffers, receive_buffers;
+	uint32_t open_wait_us; /* OPEN */
+	uint32_t zero;
 	uint64_t addr, len; /* MEMORY: where the client has mapped it; OPEN: addr: the job, and
 			     * << 32 its domain */
 };

@@ -2,6 +2,7 @@
  *
  * Messages with descriptors; see passing.h.
  */
+#include <errno.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -57,6 +58,12 @@ passing_receive(int sock, void *bytes, size_t len, int *fds, unsigned max, unsig
 			else
 				close(given);
 		}
+	}
+	if (result >= 0 && m.msg_flags & MSG_CTRUNC) { /* the kernel had no number left for one */
+		while (*n > 0)
+			close(fds[--*n]);
+		errno = EMFILE;
+		return -1;
 	}
 	return result;
 }

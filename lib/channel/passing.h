@@ -17,7 +17,8 @@ ssize_t passing_send(int sock, const void *bytes, size_t len, const int *fds, un
 	int flags);
 /* Like recv() with MSG_TRUNC: returns the message's length, of which at most len bytes are stored.
  * *n: descriptors received, which the caller owns from now on, with close-on-exec set. Descriptors
- * beyond max (0..PASSING_MAX) are closed. */
+ * beyond max (0..PASSING_MAX) are closed. If this process may not open as many as came, none is
+ * kept: -1 with EMFILE, and the bytes are stored. */
 ssize_t passing_receive(int sock, void *bytes, size_t len, int *fds, unsigned max, unsigned *n);
 
 #endif

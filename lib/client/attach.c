@@ -53,6 +53,7 @@ attach_open_request(const struct pmx_node *node, const struct pmx_context_params
 		.send_buffers = params->send_buffers,
 		.receive_buffers = params->receive_buffers,
 		.addr = node->job | (uint64_t)node->domain << 32,
+		.open_wait_us = params->open_wait_us,
 	};
 }
 

@@ -41,6 +41,8 @@ struct way {
 	int (*stop)(struct pmx_context *ctx, uint32_t drain_us, enum attach_stop what,
 		bool *settled);
 	unsigned (*poll)(struct pmx_node *node); /* embedded: runs a turn of its engine */
+	uint64_t (*page)(const void *shm);       /* bytes of the pages that a channel is on */
+	void (*forks)(void);                     /* before this process forks; or NULL */
 };
 
 struct pmx_node {
@@ -64,16 +66,56 @@ struct pmx_node {
 			 * watcher */
 	short life_events;
 	bool watched;
-	bool let_go;       /* secondary: the primary's memory is not used any more */
-	_Atomic bool gone; /* the primary ended */
+	bool let_go;           /* secondary: the primary's memory is not used any more */
+	_Atomic bool gone;     /* the primary ended */
+	bool foreign;          /* the node is that of this process's parent: fork.c */
+	struct pmx_node *next; /* in the list of fork.c */
 };
+
+/* How the uses of a place ended that is used again and again: all since the one before the last
+ * that failed. */
+struct outcomes {
+	uint64_t uses;         /* that have ended; an ID has the number of the one that it means */
+	uint64_t failed;       /* `uses` after the last one that failed; 0: none has */
+	uint8_t error, before; /* of that one, and of the one before it */
+};
+
+/* Returns the error of the use that ended last. */
+static inline uint8_t
+outcome_last(const struct outcomes *o)
+{
+	return o->failed == o->uses ? o->error : 0;
+}
+
+static inline void
+outcome_add(struct outcomes *o, uint8_t error)
+{
+	if (unlikely(error != 0)) {
+		o->before = outcome_last(o);
+		o->failed = o->uses + 1;
+		o->error = error;
+	}
+	o->uses++;
+}
+
+/* Returns 0: it has not ended; 1, or the negative errno; -ESTALE: a later one has failed, and what
+ * became of this one is not known any more. */
+static inline int
+outcome_of(const struct outcomes *o, uint64_t use)
+{
+	if (use >= o->uses)
+		return use == o->uses ? 0 : -EINVAL;
+	uint8_t error = use + 1 == o->failed ? o->error : use + 2 == o->failed ? o->before : 0;
+
+	if (error != 0)
+		return -(int)error;
+	return use + 2 >= o->failed ? 1 : -ESTALE;
+}
 
 /* State of a send buffer, by number. */
 struct send_note {
-	uint32_t uses;  /* completions so far */
-	uint16_t next;  /* next buffer of the same message, while it is being written */
-	uint8_t error;  /* of the last completion */
-	uint8_t before; /* of the one before it */
+	struct outcomes ended;
+	uint16_t next; /* next buffer of the same message, while it is being written */
 };
 
 /* Memory of pmx_alloc(), or adopted. */
@@ -96,17 +138,16 @@ enum note_state {
 
 /* State of a transfer, by place. */
 struct transfer_note {
-	uint32_t uses;         /* transfers that ended in this place so far */
-	uint8_t error, before; /* of the last transfer, and of the one before it */
-	uint8_t state;         /* enum note_state */
-	uint8_t kind;          /* HELD: enum transfer_kind */
-	uint64_t age;          /* order of the calls */
-	uint16_t parent;       /* place of the transfer that this is a part of, or NO_PLACE */
-	uint16_t left;         /* parts that have not ended */
-	uint8_t first_error;   /* of its parts */
-	uint32_t pin;          /* of the local memory, or PIN_NONE */
-	void *home;            /* if t.local is a bounce buffer, or it fetches: where the bytes must
-				* be copied at the end; NULL: nowhere */
+	struct outcomes ended;
+	uint8_t state;       /* enum note_state */
+	uint8_t kind;        /* HELD: enum transfer_kind */
+	uint64_t age;        /* order of the calls */
+	uint16_t parent;     /* place of the transfer that this is a part of, or NO_PLACE */
+	uint16_t left;       /* parts that have not ended */
+	uint8_t first_error; /* of its parts */
+	uint32_t pin;        /* of the local memory, or PIN_NONE */
+	void *home;          /* if t.local is a bounce buffer, or it fetches: where the bytes must
+			      * be copied at the end; NULL: nowhere */
 	bool bounced;
 	bool fetches; /* ATOMIC: what the engine writes to the place's bits is copied to `home` */
 	volatile int32_t *status; /* status word that the library must write, or NULL */
@@ -188,8 +229,9 @@ struct pmx_context {
 	void *past; /* mapping of the previous life: messages in it may still be read */
 	uint64_t past_bytes;
 	bool engine_may_sleep, selects;
-	bool yields;        /* polls that find nothing give the CPU away */
-	enum pmx_idle idle; /* as it was opened */
+	bool yields;           /* polls that find nothing give the CPU away */
+	enum pmx_idle idle;    /* as it was opened */
+	uint32_t open_wait_us; /* as it was opened */
 	struct pmx_context_stat stat;
 	/* remote memory */
 	struct transfer_note *transfers; /* array of shm->transfers */
@@ -281,15 +323,22 @@ void ctx_take_ring(struct pmx_context *ctx);
 void ctx_completions(struct pmx_context *ctx);
 /* One step of waiting: runs the embedded engine, or yields the CPU. */
 void ctx_wait(struct pmx_context *ctx);
-int64_t ctx_now_us(void);
 /* As pmx_is_send_done(), by the completions taken so far. */
 int ctx_send_result(const struct pmx_context *ctx, pmx_send_id id);
 /* Does what is due while there is nothing to receive. 0, or -EPIPE if the engine is gone. */
 int ctx_idle(struct pmx_context *ctx);
 /* A poll of the application found nothing: yields the CPU if the context's policy says so. */
 void ctx_yield(struct pmx_context *ctx);
-/* As ctx_wait(), but sleeps if it can, for at most left_us (-1: no limit). */
-void ctx_sleep(struct pmx_context *ctx, int64_t left_us);
+/* As ctx_wait(), but sleeps if it can, at most until `deadline` (base/clock.h). */
+void ctx_sleep(struct pmx_context *ctx, int64_t deadline);
+/* A call that waits: {0} at first. */
+struct waiting {
+	int64_t deadline, spin_until;
+	bool of_sends; /* for what was sent, or transferred */
+};
+/* One turn of it: waits a short time awake, then asleep. Returns false if timeout_us (-1: for ever)
+ * have passed since the first turn. */
+bool ctx_wait_turn(struct pmx_context *ctx, struct waiting *w, int64_t timeout_us);
 /* Gives the bulk buffers of a received message back. */
 void ctx_release(struct pmx_context *ctx, uint32_t bulk);
 /* Sends a matched message: its head (two words in wire format) and len bytes, which must fit one
@@ -398,5 +447,15 @@ void secondary_let_go(struct pmx_node *node);
 int life_begin(struct pmx_node *node, int fd, short events);
 void life_end(struct pmx_node *node);
 extern const struct way way_thin;
+/* The same for channels in memory of DPDK. */
+uint64_t way_dpdk_page(const void *shm);
+
+/* available.c: bytes that this process can fill without being killed for it; UINT64_MAX: no limit
+ * is known. */
+uint64_t available_memory(void);
+
+/* fork.c: a node of this process, until fork_drops(). */
+void fork_adds(struct pmx_node *node);
+void fork_drops(const struct pmx_node *node);
 
 #endif

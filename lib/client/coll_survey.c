@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "client/coll_submit.h"
 
 enum step {
@@ -243,6 +244,6 @@ pmx_coll_survey_wait(struct pmx_survey *s, char **text)
 	int e;
 
 	while ((e = test(s, text, -1)) == 0)
-		ctx_sleep(ctx, 0);
+		ctx_sleep(ctx, clock_deadline(1000));
 	return e;
 }

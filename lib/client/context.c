@@ -99,9 +99,7 @@ ctx_reset_sends(struct pmx_context *ctx)
 
 		if (is_free[i])
 			continue;
-		n->uses++;
-		n->before = n->error;
-		n->error = ECONNRESET;
+		outcome_add(&n->ended, ECONNRESET);
 		ctx->stat.send_errors += n->next == NO_BUFFER;
 		ctx->free[ctx->free_count++] = (uint16_t)i;
 	}
@@ -198,6 +196,7 @@ ctx_make(struct pmx_context **out, struct pmx_node *node, const struct pmx_conte
 	}
 	/* pmx_context_open() has checked it */
 	ctx->idle = (enum pmx_idle)ctx_idle_policy(params);
+	ctx->open_wait_us = params->open_wait_us;
 	join(ctx, shm, event_fd, doorbell);
 	ctx_take_ring(ctx);
 	ctx->send_buffers = shm->send_buffers;
@@ -242,12 +241,15 @@ ctx_free(struct pmx_context *ctx)
 	if (node != NULL)
 		pthread_mutex_unlock(&node->lock);
 	/* only now, since the thread that watches the primary uses them for contexts in the list */
-	close(ctx->event_fd);
+	if (ctx->event_fd >= 0)
+		close(ctx->event_fd);
 	if (ctx->doorbell >= 0)
 		close(ctx->doorbell);
 	if (ctx->alarm >= 0)
 		close(ctx->alarm);
-	for (const struct client_service *const *s = node != NULL ? node->services : NULL;
+	/* what services have of a foreign context may be the parent's as well, and stays */
+	for (const struct client_service *const *s = node != NULL && !node->foreign ? node->services
+										    : NULL;
 		s != NULL && *s != NULL; s++) {
 		if ((*s)->close != NULL)
 			(*s)->close(ctx);

@@ -9,13 +9,16 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <rte_cycles.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
+#include <rte_memory.h>
 #include <rte_vect.h>
 
 #include "client/client.h"
+#include "client/inherit.h"
 #include "client/signals.h"
 #include "engine/quotas.h"
 #include "engine/contexts.h"
@@ -58,6 +61,7 @@ pmx_node_start(struct pmx_node **node, const struct pmx_node_params *params, cha
 		config_free(&config);
 		return -ENOMEM;
 	}
+	inherit_begin();
 	if (params->eal_argc > 0) {
 		sigset_t signals = signals_block();
 		int started = rte_eal_init(params->eal_argc, params->eal_argv);
@@ -75,6 +79,7 @@ pmx_node_start(struct pmx_node **node, const struct pmx_node_params *params, cha
 	config.lanes = 1;
 	int result = node_start(&n->embedded, &config, error, error_len);
 
+	inherit_end();
 	config_free(&config);
 	if (result != 0) {
 		if (n->owns_eal)
@@ -87,6 +92,7 @@ pmx_node_start(struct pmx_node **node, const struct pmx_node_params *params, cha
 	pthread_mutex_init(&n->lock, NULL);
 	n->number = (uint16_t)n->embedded->config.id;
 	n->job = attach_job();
+	fork_adds(n);
 	*node = n;
 	return 0;
 }
@@ -94,7 +100,7 @@ pmx_node_start(struct pmx_node **node, const struct pmx_node_params *params, cha
 unsigned
 pmx_node_poll(struct pmx_node *node)
 {
-	return node->embedded ? engine_poll(&node->embedded->engines[0]) : 0;
+	return node->embedded && !node->foreign ? engine_poll(&node->embedded->engines[0]) : 0;
 }
 
 static uint16_t
@@ -117,6 +123,7 @@ open_context(struct pmx_context **out, struct pmx_node *node,
 		.ctx = params->context == PMX_ANY_CONTEXT ? free_number(n) : params->context,
 		.job = node->job,
 		.domain = node->domain,
+		.open_wait_us = params->open_wait_us,
 	};
 
 	if (cmd.ctx == PMX_ANY_CONTEXT)
@@ -206,5 +213,13 @@ stop(struct pmx_context *ctx, uint32_t drain_us, enum attach_stop what, bool *se
 	return result < 0 ? result : 0;
 }
 
+uint64_t
+way_dpdk_page(const void *shm)
+{
+	const struct rte_memseg *ms = rte_mem_virt2memseg(shm, NULL);
+
+	return ms != NULL ? ms->hugepage_sz : (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 static const struct way way_embedded = {open_context, close_context, give_memory, end,
-	rte_vect_get_max_simd_bitwidth, stop, pmx_node_poll};
+	rte_vect_get_max_simd_bitwidth, stop, pmx_node_poll, way_dpdk_page, inherit_forks};

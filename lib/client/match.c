@@ -26,7 +26,6 @@
 #define EAGER_AUTO              16384
 /* ... and the most: copying costs the application's time, a transfer the engine's */
 #define EAGER_MOST              65536
-#define SPIN_US                 200 /* waiting time before sleeping */
 /* requests that receives leave to sends and probes, at most: a 64th of all */
 #define SEND_REQUESTS           64
 
@@ -229,10 +228,10 @@ static int
 match_open(struct pmx_context *ctx)
 {
 	const struct channel_shm *shm = ctx->shm;
-	struct match *x = calloc(1, sizeof(*x));
+	struct match *x = ctx_gone(ctx) ? NULL : calloc(1, sizeof(*x));
 
 	if (x == NULL)
-		return -ENOMEM;
+		return ctx_gone(ctx) ? -EPIPE : -ENOMEM;
 	ctx->match = x;
 	ctx->request_ended = match_transfer_ended;
 	x->by_engine = shm->engine_matches;
@@ -257,8 +256,10 @@ match_open(struct pmx_context *ctx)
 int
 lend_request(struct pmx_context *ctx, uint32_t *index, pmx_request *request)
 {
-	if (ctx->match == NULL && match_open(ctx) != 0)
-		return -ENOMEM;
+	const int result = ctx->match == NULL ? match_open(ctx) : 0;
+
+	if (result != 0)
+		return result;
 	const uint32_t i = request_take(ctx->match);
 
 	if (i == NO_REQUEST)
@@ -281,7 +282,7 @@ lent_request_ends(struct pmx_context *ctx, uint32_t index, const struct pmx_stat
 }
 
 /* Ends requests whose messages were Acked. This runs after every look at completions, since the
- * result of a send is kept only for the last two uses of its buffer. */
+ * result of a send is known only until a later one in its buffer has failed. */
 static void
 match_sent(struct pmx_context *ctx)
 {
@@ -971,34 +972,15 @@ pmx_poll_ended(struct pmx_context *ctx, struct pmx_ended *ended, unsigned n)
 	return k != 0 || n == 0 ? (int)k : not_yet(ctx, result);
 }
 
-/* One turn of waiting. *began: -1 at the first turn, then when that was. false: timeout_us have
- * passed since. */
-static bool
-wait_on(struct pmx_context *ctx, int64_t *began, int64_t timeout_us)
-{
-	int64_t now = ctx_now_us();
-
-	*began = *began < 0 ? now : *began;
-	int64_t passed = now - *began;
-
-	if (timeout_us >= 0 && passed >= timeout_us)
-		return false;
-	if (passed < SPIN_US)
-		ctx_wait(ctx);
-	else
-		ctx_sleep(ctx, timeout_us < 0 ? -1 : timeout_us - passed);
-	return true;
-}
-
 int
 pmx_wait(struct pmx_context *ctx, pmx_request *request, struct pmx_status *status,
 	int64_t timeout_us)
 {
-	int64_t began = -1;
+	struct waiting w = {0};
 	int result;
 
 	while ((result = pmx_test(ctx, request, status)) == 0) {
-		if (!wait_on(ctx, &began, timeout_us))
+		if (!ctx_wait_turn(ctx, &w, timeout_us))
 			return -ETIMEDOUT;
 	}
 	return result;
@@ -1008,11 +990,11 @@ int
 pmx_wait_any(struct pmx_context *ctx, pmx_request *requests, unsigned n, unsigned *index,
 	struct pmx_status *status, int64_t timeout_us)
 {
-	int64_t began = -1;
+	struct waiting w = {0};
 	int result;
 
 	while ((result = pmx_test_any(ctx, requests, n, index, status)) == 0) {
-		if (!wait_on(ctx, &began, timeout_us))
+		if (!ctx_wait_turn(ctx, &w, timeout_us))
 			return -ETIMEDOUT;
 	}
 	return result;
@@ -1022,11 +1004,11 @@ int
 pmx_wait_all(struct pmx_context *ctx, pmx_request *requests, unsigned n,
 	struct pmx_status *statuses, int64_t timeout_us)
 {
-	int64_t began = -1;
+	struct waiting w = {0};
 	int result;
 
 	while ((result = pmx_test_all(ctx, requests, n, statuses)) == 0) {
-		if (!wait_on(ctx, &began, timeout_us))
+		if (!ctx_wait_turn(ctx, &w, timeout_us))
 			return -ETIMEDOUT;
 	}
 	return result;

@@ -23,6 +23,7 @@
 #include "client/client.h"
 #include "rma/region.h"
 
+#define ASK_ABOVE  (4u << 20) /* bytes; reading how much there is takes some 50 us */
 #define HUGE_BYTES (2ull << 20)
 /* names of memfds, as /proc shows them */
 #define ALLOCATED  "pmx"
@@ -115,7 +116,8 @@ piece_of(struct pmx_context *ctx, const void *addr, uint64_t len)
 	return MEMORY_COPIED;
 }
 
-/* Makes a memfd and maps it. Returns its descriptor, or -errno. */
+/* Makes a memfd and maps it. Returns its descriptor, or -errno. Huge pages are promised when they
+ * are mapped, others are not. */
 static int
 make_pages(const char *name, uint64_t *len, void **addr, bool huge)
 {
@@ -123,6 +125,9 @@ make_pages(const char *name, uint64_t *len, void **addr, bool huge)
 
 	*addr = MAP_FAILED;
 	uint64_t all = (*len + page - 1) & ~(page - 1);
+
+	if (!huge && all > ASK_ABOVE && all > available_memory())
+		return -ENOMEM;
 	int fd = memfd_create(name,
 		MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge ? MFD_HUGETLB | MFD_HUGE_2MB : 0));
 

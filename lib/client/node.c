@@ -11,25 +11,46 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "channel/instance.h"
 #include "client/client.h"
 
 #define EAL_WORDS 64
 
+/* Moves the calling thread to a CPU; false: this process may not use it, or there is none. */
+static bool
+move_to(int cpu)
+{
+	cpu_set_t one;
+
+	if (cpu >= CPU_SETSIZE)
+		return false;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	return sched_setaffinity(0, sizeof(one), &one) == 0;
+}
+
+/* The EAL of a secondary prints its usage if it may not use the CPU. */
+static bool
+may_use(int cpu)
+{
+	cpu_set_t now;
+	bool may = sched_getaffinity(0, sizeof(now), &now) == 0 && move_to(cpu);
+
+	if (may)
+		sched_setaffinity(0, sizeof(now), &now);
+	return may;
+}
+
 static int
 as_thin(struct pmx_node *node, const char *instance, int cpu)
 {
 	int result = way_thin_attach(node, instance);
-	cpu_set_t one;
 
 	if (result == 0 && (result = life_begin(node, node->socket, POLLRDHUP)) != 0)
 		close(node->socket);
-	if (result == 0 && cpu >= 0) {
-		CPU_ZERO(&one);
-		CPU_SET(cpu, &one);
-		/* if there is no such CPU, the thread stays where it is */
-		sched_setaffinity(0, sizeof(one), &one);
-	}
+	if (result == 0 && cpu >= 0)
+		move_to(cpu);
 	return result;
 }
 
@@ -76,6 +97,8 @@ as_embedded(struct pmx_node **node)
 	pthread_mutex_lock(&embedded.lock);
 	if (embedded.users == 0)
 		result = start_embedded(&embedded.node);
+	else if (embedded.node->foreign)
+		result = -EALREADY; /* the EAL of this process's parent */
 	if (result == 0) {
 		embedded.users++;
 		*node = embedded.node;
@@ -130,7 +153,8 @@ pmx_node_attach(struct pmx_node **node, const char *instance, int cpu)
 	if (as != NULL && strcmp(as, "embedded") == 0)
 		return as_embedded(node);
 	/* a name, which becomes part of paths, or, with a '/', the path of a socket */
-	if (instance == NULL || (strchr(instance, '/') == NULL && !instance_name_ok(instance)))
+	if (instance == NULL || (strchr(instance, '/') == NULL && !instance_name_ok(instance)) ||
+		(cpu >= 0 && !may_use(cpu)))
 		return -EINVAL;
 	struct pmx_node *n = calloc(1, sizeof(*n));
 
@@ -151,6 +175,7 @@ pmx_node_attach(struct pmx_node **node, const char *instance, int cpu)
 		free(n);
 		return result;
 	}
+	fork_adds(n);
 	*node = n;
 	return 0;
 }
@@ -165,14 +190,16 @@ pmx_context_open(struct pmx_context **ctx, struct pmx_node *node,
 	const struct pmx_context_params *params)
 {
 	const struct timespec pause = {.tv_nsec = CLOSING_AGAIN_NS};
-	const int64_t until_us = ctx_now_us() + CLOSING_US;
+	const int64_t deadline = clock_deadline(CLOSING_US);
 	int result;
 
-	if (ctx_idle_policy(params) < 0)
+	if (node->foreign)
+		return -EPIPE;
+	if (ctx_idle_policy(params) < 0 || params->open_wait_us > PMX_OPEN_WAIT_MAX)
 		return -EINVAL;
 	while ((result = node->way->open(ctx, node, params)) == -EBUSY &&
 		params->context != PMX_ANY_CONTEXT && node->embedded == NULL &&
-		ctx_now_us() < until_us)
+		clock_left(deadline) != 0)
 		nanosleep(&pause, NULL);
 	return result;
 }
@@ -182,7 +209,8 @@ pmx_context_close(struct pmx_context *ctx)
 {
 	if (ctx == NULL)
 		return;
-	ctx->node->way->close(ctx);
+	if (!ctx->node->foreign)
+		ctx->node->way->close(ctx);
 	ctx_free(ctx);
 }
 
@@ -193,7 +221,9 @@ pmx_node_close(struct pmx_node *node)
 		return;
 	while (node->contexts != NULL)
 		pmx_context_close(node->contexts);
-	node->way->end(node);
+	fork_drops(node);
+	if (!node->foreign)
+		node->way->end(node);
 	free(node);
 }
 
@@ -214,6 +244,7 @@ static const struct {
 	const char *text;
 } texts[] = {
 	{0, "success"},
+	{E2BIG, "more members, nodes or steps than such a collective can have: see coll.h"},
 	{EACCES,
 		"you may not: who may attach and open which context says the primary's "
 		"configuration (access.mode, owner, group, [contexts]); or that memory was "
@@ -222,32 +253,57 @@ static const struct {
 		"the primary's memory must be mapped at its addresses, and this process uses some "
 		"of them: start the primary with another EAL argument --base-virtaddr, or attach "
 		"thin (PMX_ATTACH)"},
-	{EAGAIN, "the submission ring is full: receive or poll, then try again"},
+	{EAGAIN,
+		"no room now: the submission ring is full, or limits.receives requests or "
+		"limits.transfers transfers are under way: receive or poll, then try again"},
 	{EALREADY,
 		"this process already runs the DPDK EAL of another primary: attach before "
 		"rte_eal_init, or use one primary"},
 	{EBUSY,
-		"that context number is in use: choose another, or PMX_ANY_CONTEXT; or others have "
-		"that memory pinned: try again, they release it or end"},
+		"in use: of a context, its number is: choose another, or PMX_ANY_CONTEXT; of "
+		"memory, others have it pinned: try again, they release it or end; of a lock with "
+		"PMX_TRY, another one has it; of a group's call, the one before has not ended"},
 	{ECANCELED, "pmx_cancel() took it back"},
+	{ECONNABORTED,
+		"the other members of the group have no way to this one, and went on without it"},
 	{ECONNREFUSED,
 		"no context of that number is open at the destination: start the receiving "
 		"application, check the number"},
 	{ECONNRESET,
 		"the receiver was restarted or closed while the message was on its way: it may or "
-		"may not have arrived"},
+		"may not have arrived; of a group or its calls: a member has left or died"},
+	{EDEADLK, "this member has that lock already, or waits for it: unlock it first"},
+	{EEXIST,
+		"that number or address is taken: by an area, a group or a shared region of this "
+		"context, or by another mapping"},
+	{EFAULT,
+		"that memory is not mapped, may not be accessed so, has been given up, or begins "
+		"or ends in memory of pmx_alloc() without being all in it"},
+	{EHOSTDOWN,
+		"the member on whose node this lock or region lives has gone: nobody can have it "
+		"any more in this group"},
 	{EHOSTUNREACH,
 		"that node is not in [nodes] of the configuration, or never answered: check "
 		"its number and that its primary runs"},
 	{EINPROGRESS, "too late: a message has matched that receive, or it is a send"},
-	{EINVAL, "an argument is out of range"},
+	{EINVAL, "an argument is out of range: the header says of each call which may be"},
+	{EMFILE,
+		"this process has too many open descriptors: raise `ulimit -n`, or open fewer "
+		"contexts"},
 	{EMSGSIZE,
 		"the message is longer than pmx_get_max_message(), or than the receiving node "
 		"takes: raise limits.send_buffers, receive_buffers or message_max; or than the "
 		"receive that took it, which has its first bytes"},
-	{ENOBUFS, "all send buffers wait for their Acks: receive or poll, then try again"},
+	{ENAMETOOLONG, "the path of the primary's socket is longer than a Unix socket can have"},
+	{ENOBUFS,
+		"all send buffers wait for their Acks, or limits.unexpected matched messages wait: "
+		"receive or poll, then try again; of a transfer with PMX_NOTIFY: the bytes are "
+		"there, but its receiver takes no events"},
 	{ENODEV, "the DPDK EAL did not start: see its messages; pmx-ctl doctor helps"},
-	{ENOENT, "no pmx-dpdk primary of that name runs for this user: start one, check node.name"},
+	{ENOENT,
+		"there is none: of pmx_node_attach(), no pmx-dpdk primary of that name runs for "
+		"this user: start one, check node.name; of pmx_test_any() and pmx_wait_any(), no "
+		"request was given that is under way; otherwise nobody has what was asked for"},
 	{ENOKEY,
 		"no region of that key or area is registered there, or no longer: its owner "
 		"registers it again after pmx_reattach(), and tells the new key; or that memory is "
@@ -262,10 +318,20 @@ static const struct {
 	{EOPNOTSUPP,
 		"not supported: a thin client registers memory of pmx_alloc() or with PMX_ADOPT; a "
 		"libpmx without DPDK attaches thin only; such parts the verb does not take"},
+	{EOWNERDEAD,
+		"you have the lock, but a member that had it died or left with it: what it guards "
+		"may be half done"},
+	{EPERM, "that region is another context's, or this member does not have that lock"},
 	{EPIPE,
 		"the engine is gone: the primary stopped, or the context was closed; "
 		"pmx_reattach() goes on with the next primary"},
-	{EPROTO, "the primary is of another version: run applications and primary of one build"},
+	{EPROTO,
+		"the two do not agree: of a primary, it is of another version: run applications "
+		"and primary of one build; of a group, a member has given other parameters"},
+	{ERANGE, "it reaches beyond the region that was registered there"},
+	{ESTALE,
+		"that result is no longer known, since a later one in its place failed: ask "
+		"sooner, or look at pmx_context_stat()"},
 	{ETIMEDOUT, "no answer in time"},
 	{EUSERS, "no lcore number is left for another secondary: attach thin (PMX_ATTACH)"},
 };

@@ -10,6 +10,7 @@
 
 #include <pmx/preempt.h>
 
+#include "base/clock.h"
 #include "client/client.h"
 
 #define LOOK_NS   50000 /* between looks whether a context has settled */
@@ -22,13 +23,13 @@ static int
 stop(struct pmx_context *ctx, enum attach_stop what)
 {
 	const struct timespec pause = {.tv_nsec = LOOK_NS};
-	const int64_t until_us = ctx_now_us() + PMX_DRAIN_US + MARGIN_US;
+	const int64_t deadline = clock_deadline(PMX_DRAIN_US + MARGIN_US);
 	bool settled = false;
 	int result;
 
 	while ((result = ctx->node->way->stop(ctx, PMX_DRAIN_US, what, &settled)) == 0 &&
 		!settled) {
-		if (ctx_now_us() > until_us)
+		if (clock_left(deadline) == 0)
 			return -ETIMEDOUT;
 		if (ctx->node->embedded == NULL)
 			nanosleep(&pause, NULL);

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "client/client.h"
 
 static uint64_t
@@ -133,7 +134,7 @@ leave(struct pmx_context *ctx)
 #define LIVES_ON_US 1000000
 
 static int
-attach_again(struct pmx_node *node, int64_t until_us)
+attach_again(struct pmx_node *node, int64_t deadline)
 {
 	const struct timespec pause = {.tv_nsec = AGAIN_NS};
 	struct pmx_node fresh = {0};
@@ -145,7 +146,7 @@ attach_again(struct pmx_node *node, int64_t until_us)
 		result = way_thin_attach(&fresh, node->instance);
 		if (result != -ENOENT && result != -EPIPE)
 			break;
-		if (ctx_now_us() >= until_us)
+		if (clock_left(deadline) == 0)
 			return -ENOENT;
 		nanosleep(&pause, NULL);
 	}
@@ -167,12 +168,12 @@ attach_again(struct pmx_node *node, int64_t until_us)
 /* Waits for the primary to end. One that stops says so in its channels first; one whose take-over
  * was called off has ended only those channels, and goes on. */
 static void
-wait_for_end(struct pmx_node *node, int64_t until_us)
+wait_for_end(struct pmx_node *node, int64_t deadline)
 {
 	const struct timespec pause = {.tv_nsec = AGAIN_NS};
-	int64_t patience = ctx_now_us() + LIVES_ON_US;
+	int64_t patience = clock_deadline(LIVES_ON_US);
 
-	while (!node->gone && ctx_now_us() < (until_us < patience ? until_us : patience))
+	while (!node->gone && clock_left(deadline < patience ? deadline : patience) != 0)
 		nanosleep(&pause, NULL);
 }
 
@@ -193,10 +194,12 @@ leave_channels(struct pmx_node *node, bool all)
 int
 pmx_reattach(struct pmx_node *node, int64_t timeout_us)
 {
-	int64_t until = timeout_us < 0 ? INT64_MAX : ctx_now_us() + timeout_us;
+	int64_t deadline = clock_deadline(timeout_us);
 	bool old = node->gone;
 	int first = 0, result;
 
+	if (node->foreign)
+		return -EPIPE;
 	if (node->embedded != NULL)
 		return -EINVAL;
 	if ((result = leave_channels(node, false)) != 0)
@@ -204,10 +207,10 @@ pmx_reattach(struct pmx_node *node, int64_t timeout_us)
 	for (struct pmx_context *ctx = node->contexts; ctx != NULL; ctx = ctx->next)
 		old |= ctx->adrift && ctx->left == node->attachments;
 	if (old) {
-		wait_for_end(node, until);
+		wait_for_end(node, deadline);
 		/* all, since the end of the others may not have been noticed yet */
 		if ((result = leave_channels(node, true)) != 0 ||
-			(result = attach_again(node, until)) != 0)
+			(result = attach_again(node, deadline)) != 0)
 			return result;
 	}
 	for (struct pmx_context *ctx = node->contexts; ctx != NULL; ctx = ctx->next) {

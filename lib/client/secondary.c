@@ -25,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -40,6 +41,7 @@
 
 #include "channel/instance.h"
 #include "client/client.h"
+#include "client/inherit.h"
 #include "client/signals.h"
 
 #define LOOK_NS 20000000 /* between checks whether the primary is gone */
@@ -48,6 +50,7 @@
 static struct {
 	bool running;
 	bool left;         /* the primary's memory is not mapped any more */
+	pid_t pid;         /* whose EAL it is; a child of fork() has none */
 	_Atomic int nodes; /* nodes that are attached by this EAL */
 	char instance[64];
 	char socket[108]; /* path of the primary's socket, if it has one */
@@ -137,7 +140,9 @@ start_eal(struct pmx_node *node, const char *instance, int cpu)
 
 	node->socket = -1;
 	if (eal.running)
-		return strcmp(eal.instance, instance) == 0 && !eal.left ? 0 : -EALREADY;
+		return strcmp(eal.instance, instance) == 0 && !eal.left && eal.pid == getpid()
+			? 0
+			: -EALREADY;
 	snprintf(dir, sizeof(dir), "%s/dpdk/%s", eal_base(), instance);
 	snprintf(config, sizeof(config), "%s/config", dir);
 	if (access(config, F_OK) != 0)
@@ -162,7 +167,9 @@ start_eal(struct pmx_node *node, const char *instance, int cpu)
 	sigset_t signals = signals_block();
 	const int turn = take_turn(dir);
 
+	inherit_begin();
 	result = rte_eal_init((int)(sizeof(argv) / sizeof(argv[0])) - 1, argv);
+	inherit_end();
 	if (turn >= 0)
 		close(turn);
 	signals_restore(signals);
@@ -174,6 +181,7 @@ start_eal(struct pmx_node *node, const char *instance, int cpu)
 	if (cpu < 0)
 		sched_setaffinity(0, sizeof(before), &before);
 	eal.running = true;
+	eal.pid = getpid();
 	/* mempool drivers are plugins of the EAL, so they are known only now */
 	if (*said.mempool_ops && !has_ops(said.mempool_ops, said.mempool_ops_index)) {
 		eal.left = true;
@@ -225,13 +233,13 @@ wait_for_answer(const struct pmx_node *node)
 
 	pthread_mutex_lock(&answer.lock);
 	while (answer.state == WANTED && !node->gone) {
-		clock_gettime(CLOCK_REALTIME, &until);
+		clock_gettime(CLOCK_MONOTONIC, &until);
 		until.tv_nsec += LOOK_NS;
 		if (until.tv_nsec >= 1000000000) {
 			until.tv_nsec -= 1000000000;
 			until.tv_sec++;
 		}
-		pthread_cond_timedwait(&answer.here, &answer.lock, &until);
+		pthread_cond_clockwait(&answer.here, &answer.lock, CLOCK_MONOTONIC, &until);
 	}
 	bool here = answer.state == RECEIVED;
 
@@ -283,6 +291,19 @@ ask(struct pmx_node *node, const struct attach_request *request, int give,
 	return result;
 }
 
+/* Whether this process may open n more descriptors. The EAL does not say if a message brought fewer
+ * than its sender gave, and what it tells instead may be the numbers of others. */
+static bool
+may_open(unsigned n)
+{
+	int fd = eventfd(0, EFD_CLOEXEC);
+	bool may = fd >= 0 && (n == 1 || may_open(n - 1));
+
+	if (fd >= 0)
+		close(fd);
+	return may;
+}
+
 static int
 open_context(struct pmx_context **out, struct pmx_node *node,
 	const struct pmx_context_params *params)
@@ -290,7 +311,7 @@ open_context(struct pmx_context **out, struct pmx_node *node,
 	const struct attach_request request = attach_open_request(node, params);
 	struct attach_reply reply;
 	int fds[2] = {-1, -1};
-	int result = ask(node, &request, -1, &reply, fds);
+	int result = may_open(2) ? ask(node, &request, -1, &reply, fds) : -EMFILE;
 
 	if (result == -ENOENT)
 		return -EPIPE;
@@ -390,7 +411,7 @@ end(struct pmx_node *node)
 }
 
 static const struct way way_secondary = {open_context, close_context, give_memory, end,
-	rte_vect_get_max_simd_bitwidth, stop, NULL};
+	rte_vect_get_max_simd_bitwidth, stop, NULL, way_dpdk_page, inherit_forks};
 
 int
 secondary_attach(struct pmx_node *node, const char *instance, int cpu)

@@ -111,11 +111,9 @@ ctx_completions(struct pmx_context *ctx)
 			struct send_note *n = &ctx->notes[buf];
 			bool last = n->next == NO_BUFFER; /* the message's last buffer */
 
-			n->uses++;
-			n->before = n->error;
-			n->error = (uint8_t)(item >> 24);
+			outcome_add(&n->ended, (uint8_t)(item >> 24));
 			messages += last;
-			errors += last & (n->error != 0);
+			errors += last & (item >> 24 != 0);
 			*free++ = (uint16_t)buf;
 		}
 		slot_take(&ctx->com, 1, false);
@@ -193,7 +191,7 @@ pmx_truncate_buffer(struct pmx_context *ctx, struct pmx_buffer *buf, uint32_t le
 	uint32_t keep = segments_for(ctx, len);
 	uint16_t b = buf->first;
 
-	if (len > buf->len)
+	if (len > buf->len || buf->segments == 0)
 		return -EINVAL;
 	for (uint32_t i = 1; i < keep; i++)
 		b = ctx->notes[b].next;
@@ -208,7 +206,8 @@ pmx_truncate_buffer(struct pmx_context *ctx, struct pmx_buffer *buf, uint32_t le
 void
 pmx_discard_buffer(struct pmx_context *ctx, struct pmx_buffer *buf)
 {
-	put_back(ctx, buf->first);
+	if (buf->segments != 0)
+		put_back(ctx, buf->first);
 	buf->data = NULL;
 	buf->segments = 0;
 }
@@ -234,7 +233,7 @@ pmx_buffer_write(struct pmx_context *ctx, const struct pmx_buffer *buf, uint32_t
 	uint16_t b = buf->first;
 	const uint8_t *from = src;
 
-	if (off > buf->len || len > buf->len - off)
+	if (off > buf->len || len > buf->len - off || buf->segments == 0)
 		return -EINVAL;
 	while (len > 0) {
 		if (off >= ctx->frag_len) {
@@ -439,7 +438,7 @@ send_id(const struct pmx_context *ctx, const struct pmx_buffer *buf)
 	/* the last buffer of a message is Acked last */
 	for (uint32_t i = 1; unlikely(i < buf->segments); i++)
 		b = ctx->notes[b].next;
-	return (pmx_send_id)ctx->notes[b].uses << 16 | b;
+	return ctx->notes[b].ended.uses << 16 | b;
 }
 
 static inline int
@@ -460,7 +459,11 @@ send_as(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *bu
 int
 pmx_send(struct pmx_context *ctx, struct pmx_addr to, struct pmx_buffer *buf, pmx_send_id *id)
 {
-	return send_as(ctx, to, buf, SUBMIT_SEND, id);
+	int result = send_as(ctx, to, buf, SUBMIT_SEND, id);
+
+	if (likely(result == 0))
+		buf->segments = 0; /* it is used up */
+	return result;
 }
 
 int
@@ -546,6 +549,8 @@ pmx_send_burst(struct pmx_context *ctx, const struct pmx_addr *to, struct pmx_bu
 {
 	unsigned first = ids == NULL && n > 0 ? submit_inline(ctx, to, bufs, n, SUBMIT_SEND) : 0;
 
+	for (unsigned i = 0; i < first; i++)
+		bufs[i].segments = 0;
 	for (unsigned i = first; i < n; i++) {
 		int result = submit(ctx, to[i], &bufs[i], SUBMIT_SEND);
 
@@ -557,6 +562,7 @@ pmx_send_burst(struct pmx_context *ctx, const struct pmx_addr *to, struct pmx_bu
 		}
 		if (ids != NULL)
 			ids[i] = send_id(ctx, &bufs[i]);
+		bufs[i].segments = 0;
 	}
 	ctx_doorbell(ctx);
 	return (int)n;
@@ -591,14 +597,7 @@ pmx_send_copy(struct pmx_context *ctx, struct pmx_addr to, const void *data, uin
 int
 ctx_send_result(const struct pmx_context *ctx, pmx_send_id id)
 {
-	const struct send_note *n = &ctx->notes[id & 0xFFFF];
-	uint32_t since = n->uses - (uint32_t)(id >> 16);
-
-	if (since == 0)
-		return 0;
-	uint8_t error = since == 1 ? n->error : since == 2 ? n->before : 0;
-
-	return error ? -(int)error : 1;
+	return outcome_of(&ctx->notes[id & 0xFFFF].ended, id >> 16);
 }
 
 int

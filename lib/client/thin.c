@@ -19,6 +19,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "channel/instance.h"
 #include "channel/passing.h"
 #include "client/client.h"
@@ -30,12 +31,13 @@
 static int
 read_reply(int sock, struct attach_reply *reply, int *fds, unsigned wanted)
 {
+	const int64_t deadline = clock_deadline(ATTACH_PATIENCE_S * 1000000);
 	struct pollfd p = {.fd = sock, .events = POLLIN};
 	unsigned count;
-	int got[2], ready;
+	int got[2], ready, result;
 
 	do
-		ready = poll(&p, 1, ATTACH_PATIENCE_S * 1000);
+		ready = poll(&p, 1, clock_poll_ms(deadline, ATTACH_PATIENCE_S * 1000));
 	while (ready < 0 && errno == EINTR);
 	if (ready == 0)
 		return -ETIMEDOUT;
@@ -43,12 +45,16 @@ read_reply(int sock, struct attach_reply *reply, int *fds, unsigned wanted)
 	ssize_t n = passing_receive(sock, reply, sizeof(*reply), got, 2, &count);
 
 	STEP();
-	int result = n <= 0                                                 ? -EPIPE
-		: n != (ssize_t)sizeof(*reply) || reply->abi != CHANNEL_ABI ? -EPROTO
-									    : reply->result;
-
+	if (n <= 0)
+		result = n < 0 && errno == EMFILE ? -EMFILE : -EPIPE;
+	else if (n != (ssize_t)sizeof(*reply) || reply->abi != CHANNEL_ABI)
+		result = -EPROTO;
+	else
+		result = reply->result;
+	if (result == 0 && fds != NULL && count != wanted)
+		result = -EPROTO;
 	for (unsigned i = 0; i < count; i++) {
-		if (fds != NULL && result == 0 && count == wanted)
+		if (fds != NULL && result == 0)
 			fds[i] = got[i];
 		else
 			close(got[i]);
@@ -102,7 +108,7 @@ open_with(struct pmx_node *node, struct attach_request *request, struct attach_r
 	int fd = piece_pages(len, at);
 
 	if (fd < 0)
-		return -ENOMEM;
+		return fd == -EMFILE ? fd : -ENOMEM;
 	request->len = *len;
 	request->ctx = reply->ctx;
 	result = way_thin_ask(node, request, fd, reply, fds);
@@ -111,6 +117,9 @@ open_with(struct pmx_node *node, struct attach_request *request, struct attach_r
 		result = -EPROTO;
 		close(fds[0]);
 		close(fds[1]);
+		attach_give_back(node, way_thin_ask, reply);
+	} else if (result == -EMFILE && reply->result == 0) {
+		/* the context is open, but its descriptors did not get here */
 		attach_give_back(node, way_thin_ask, reply);
 	}
 	if (result != 0)
@@ -152,7 +161,7 @@ int
 way_thin_rejoin(struct pmx_context *ctx)
 {
 	const struct pmx_context_params params = {ctx->ctx, ctx->send_buffers, ctx->receive_buffers,
-		ctx->idle};
+		ctx->idle, ctx->open_wait_us};
 	struct attach_request request = attach_open_request(ctx->node, &params);
 	struct attach_reply reply;
 	uint64_t len;
@@ -211,7 +220,15 @@ simd_bits(void)
 	return 512; /* no limit: the CPU decides */
 }
 
-const struct way way_thin = {open_context, close_context, give_memory, end, simd_bits, stop, NULL};
+static uint64_t
+page(const void *shm)
+{
+	(void)shm;
+	return (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+const struct way way_thin = {open_context, close_context, give_memory, end, simd_bits, stop, NULL,
+	page, NULL};
 
 int
 way_thin_connect(const char *path)

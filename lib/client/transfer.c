@@ -30,7 +30,7 @@
 static inline uint32_t
 id_of(const struct pmx_context *ctx, uint16_t place)
 {
-	return TRANSFER_ID(place, ctx->transfers[place].uses);
+	return TRANSFER_ID(place, ctx->transfers[place].ended.uses);
 }
 
 /* ------------------------------------------------------------------ places */
@@ -52,7 +52,7 @@ transfers_open(struct pmx_context *ctx)
 	if (getrandom(&life, sizeof(life), 0) != sizeof(life))
 		return -EAGAIN;
 	for (uint32_t i = shm->transfers; i-- > 0;) {
-		ctx->transfers[i].uses = life;
+		ctx->transfers[i].ended.uses = life;
 		ctx->places[ctx->places_free++] = (uint16_t)i;
 	}
 	ctx->transfer_payload = shm->frag_len - (uint32_t)sizeof(struct wire_transfer);
@@ -183,9 +183,7 @@ end(struct pmx_context *ctx, uint16_t place, uint8_t error)
 		memcpy(n->home, channel_transfers(ctx->shm)[place].bits, n->t.len);
 	if (n->request != NO_REQUEST) {
 		ctx->requested--;
-		n->before = n->error;
-		n->error = error;
-		n->uses++;
+		outcome_add(&n->ended, error);
 		put_place(ctx, place);
 		ctx->request_ended(ctx, n->request, error);
 		return;
@@ -195,9 +193,7 @@ end(struct pmx_context *ctx, uint16_t place, uint8_t error)
 		uint16_t parent = n->parent;
 
 		p->first_error = p->first_error ? p->first_error : error;
-		n->before = n->error;
-		n->error = error;
-		n->uses++;
+		outcome_add(&n->ended, error);
 		put_place(ctx, place);
 		if (--p->left == 0 && p->state == NOTE_SUBMITTED)
 			end(ctx, parent, p->first_error);
@@ -205,9 +201,7 @@ end(struct pmx_context *ctx, uint16_t place, uint8_t error)
 	}
 	if (error == 0 && n->t.part != NULL && n->t.part->kind == PMX_PART_TWIN)
 		memcpy(n->t.part->twin, n->t.local, n->t.len);
-	n->before = n->error;
-	n->error = error;
-	n->uses++;
+	outcome_add(&n->ended, error);
 	if (n->status != NULL)
 		*n->status = -(int32_t)error;
 	if (n->t.flags & PMX_EVENT) {
@@ -733,7 +727,7 @@ begin(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t kind,
 	if (atomic != NULL)
 		put_operands(ctx, place, atomic);
 	if (id != NULL)
-		*id = (pmx_transfer_id)n->uses << 16 | place;
+		*id = n->ended.uses << 16 | place;
 	if (must_hold(ctx, t, n->age, kind)) {
 		hold(ctx, place, kind);
 	} else if (kind == TRANSFER_PULL && t->part != NULL && t->part->kind == PMX_PART_BITMAP) {
@@ -805,7 +799,7 @@ push_packed(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_
 	struct transfer_note *n = &ctx->transfers[place];
 
 	if (id != NULL)
-		*id = (pmx_transfer_id)n->uses << 16 | place;
+		*id = n->ended.uses << 16 | place;
 	bool held = must_hold(ctx, t, n->age, TRANSFER_PACKED);
 	bool whole = !held && t->part == NULL && t->len <= ctx->transfer_payload;
 
@@ -906,20 +900,18 @@ transfers_ask(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t kin
 int
 pmx_transfer_done(struct pmx_context *ctx, pmx_transfer_id id)
 {
-	uint32_t place = id & 0xFFFF, use = (uint32_t)(id >> 16);
+	uint32_t place = id & 0xFFFF;
 
 	if (place >= ctx->transfer_count)
 		return -EINVAL;
-	const struct transfer_note *n = &ctx->transfers[place];
+	const struct outcomes *o = &ctx->transfers[place].ended;
+	int result = outcome_of(o, id >> 16);
 
-	if (n->uses == use) {
+	if (result == 0) {
 		ctx_completions(ctx);
-		if (n->uses == use)
-			return ctx_gone(ctx) ? -EPIPE : 0;
+		result = outcome_of(o, id >> 16);
 	}
-	uint8_t error = n->uses == use + 1 ? n->error : n->uses == use + 2 ? n->before : 0;
-
-	return error ? -(int)error : 1;
+	return result == 0 && ctx_gone(ctx) ? -EPIPE : result;
 }
 
 uint32_t
@@ -932,14 +924,13 @@ pmx_transfers_pending(struct pmx_context *ctx)
 int
 pmx_sync_wait(struct pmx_context *ctx, int64_t timeout_us)
 {
-	int64_t until = timeout_us < 0 ? INT64_MAX : ctx_now_us() + timeout_us;
+	struct waiting w = {.of_sends = true};
 
 	while (pmx_transfers_pending(ctx) + ctx->lent != 0) {
 		if (ctx_gone(ctx))
 			return -EPIPE;
-		if (timeout_us >= 0 && ctx_now_us() >= until)
+		if (!ctx_wait_turn(ctx, &w, timeout_us))
 			return -ETIMEDOUT;
-		ctx_wait(ctx);
 	}
 	return 0;
 }
@@ -963,7 +954,7 @@ ended_event(struct pmx_context *ctx, struct pmx_event *event)
 		if (n->state != NOTE_ENDED)
 			continue;
 		*event = (struct pmx_event){PMX_EVENT_ENDED, n->t.peer, n->t.len, n->cookie,
-			-(int32_t)n->error};
+			-(int32_t)outcome_last(&n->ended)};
 		ctx->events_waiting--;
 		put_place(ctx, (uint16_t)i);
 		return 1;

@@ -6,10 +6,14 @@
 #include <poll.h>
 #include <sched.h>
 #include <sys/epoll.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "client/client.h"
+
+#define SPIN_US      200 /* waiting time before sleeping */
+#define NAP_MS       100 /* between looks whether the engine has gone */
+#define SENDS_NAP_MS 1   /* the engine does not wake who waits for what it has sent */
 
 int
 pmx_get_fd(const struct pmx_context *ctx)
@@ -70,20 +74,11 @@ pmx_after_select(struct pmx_context *ctx)
 	services_sleep(ctx, false);
 }
 
-int64_t
-ctx_now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000ll + t.tv_nsec / 1000;
-}
-
-void
-ctx_sleep(struct pmx_context *ctx, int64_t left_us)
+/* Sleeps until something comes, at most until `deadline`, and at most for `most` milliseconds. */
+static void
+nap(struct pmx_context *ctx, int64_t deadline, int most)
 {
 	struct pollfd p = {.fd = ctx->event_fd, .events = POLLIN};
-	int64_t ms = left_us < 0 || left_us > 100000 ? 100 : left_us / 1000;
 
 	if (ctx->node->embedded != NULL) {
 		if (ctx->node->way->poll(ctx->node) == 0)
@@ -92,22 +87,44 @@ ctx_sleep(struct pmx_context *ctx, int64_t left_us)
 	}
 	if (pmx_before_select(ctx) != 0)
 		return;
-	poll(&p, 1, ms ? (int)ms : 1);
+	poll(&p, 1, clock_poll_ms(deadline, most));
 	pmx_after_select(ctx);
+}
+
+void
+ctx_sleep(struct pmx_context *ctx, int64_t deadline)
+{
+	nap(ctx, deadline, NAP_MS);
+}
+
+bool
+ctx_wait_turn(struct pmx_context *ctx, struct waiting *w, int64_t timeout_us)
+{
+	const int64_t now = clock_us();
+
+	if (w->spin_until == 0) {
+		w->deadline = clock_after(now, timeout_us);
+		w->spin_until = now + SPIN_US;
+	}
+	if (now >= w->deadline)
+		return false;
+	if (now < w->spin_until)
+		ctx_wait(ctx);
+	else
+		nap(ctx, w->deadline, w->of_sends ? SENDS_NAP_MS : NAP_MS);
+	return true;
 }
 
 int
 pmx_receive_wait(struct pmx_context *ctx, struct pmx_message *msg, int64_t timeout_us)
 {
-	int64_t end = timeout_us < 0 ? INT64_MAX : ctx_now_us() + timeout_us;
+	int64_t deadline = clock_deadline(timeout_us);
 	int result;
 
 	while ((result = pmx_receive(ctx, msg)) == 0) {
-		int64_t left = timeout_us < 0 ? -1 : end - ctx_now_us();
-
-		if (timeout_us >= 0 && left <= 0)
+		if (clock_left(deadline) == 0)
 			return 0;
-		ctx_sleep(ctx, left);
+		ctx_sleep(ctx, deadline);
 	}
 	return result;
 }
@@ -115,14 +132,13 @@ pmx_receive_wait(struct pmx_context *ctx, struct pmx_message *msg, int64_t timeo
 int
 pmx_send_wait(struct pmx_context *ctx, int64_t timeout_us)
 {
-	int64_t end = timeout_us < 0 ? INT64_MAX : ctx_now_us() + timeout_us;
+	struct waiting w = {.of_sends = true};
 
 	while (pmx_sends_pending(ctx) != 0) {
 		if (ctx_gone(ctx))
 			return -EPIPE;
-		if (timeout_us >= 0 && ctx_now_us() >= end)
+		if (!ctx_wait_turn(ctx, &w, timeout_us))
 			return -ETIMEDOUT;
-		ctx_wait(ctx);
 	}
 	return 0;
 }

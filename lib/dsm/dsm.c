@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "dsm/dsm.h"
 
 #define ADDRESS   ((void *)0x480000000000)
@@ -27,9 +28,10 @@ wait_request(struct pmx_dsm *d, int begin_result, pmx_request r, int64_t timeout
 
 	if (result != 0)
 		return result;
-	for (int64_t waited = 0; (result = pmx_wait(d->ctx, &r, NULL, SLICE_US)) == -ETIMEDOUT;
-		waited += SLICE_US) {
-		if (timeout_us >= 0 && waited >= timeout_us)
+	const int64_t deadline = clock_deadline(timeout_us);
+
+	while ((result = pmx_wait(d->ctx, &r, NULL, SLICE_US)) == -ETIMEDOUT) {
+		if (clock_left(deadline) == 0)
 			return -ETIMEDOUT;
 		pthread_mutex_unlock(&d->mutex);
 		sched_yield();

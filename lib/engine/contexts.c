@@ -228,6 +228,15 @@ context_keeps(struct node *n, struct channel *ch, uint16_t slot)
 	return true;
 }
 
+/* Returns how long what a closed context has sent may take, in ticks: as long as half of all
+ * retries do. */
+static uint64_t
+close_patience(const struct node *n)
+{
+	return rte_get_tsc_hz() / 1000000 * n->config.proto.rto_max_us *
+		(n->config.proto.retries / 2 + 1);
+}
+
 /* Returns whether what it has sent can still be delivered. */
 static bool
 begin_close(struct engine *e, struct channel *ch)
@@ -237,7 +246,7 @@ begin_close(struct engine *e, struct channel *ch)
 	ch->state = CHANNEL_CLOSING;
 	turns_busy(e, ch);
 	ch->closed_at = ch->sub.pos;
-	ch->close_until = e->now + local_patience(e->node);
+	ch->close_until = e->now + close_patience(e->node);
 	return lingers;
 }
 
@@ -270,6 +279,8 @@ open_context(struct engine *e, struct command *cmd)
 	struct node *n = e->node;
 	struct channel *ch = &n->channels[cmd->ctx];
 
+	if (cmd->open_wait_us > PROTO_OPEN_WAIT_MAX_US)
+		return -EINVAL;
 	if (ch->state != CHANNEL_CLOSED || ch->dirty)
 		return -EBUSY;
 	set_thin(e, ch, cmd->thin);
@@ -294,6 +305,7 @@ open_context(struct engine *e, struct command *cmd)
 	ch->pid = cmd->pid;
 	ch->job = cmd->job;
 	ch->domain = cmd->domain;
+	ch->open_wait_us = cmd->open_wait_us;
 	atomic_store_explicit(&ch->aborted, false, memory_order_relaxed);
 	/* with 0 the kernel finds no process, and copies nothing */
 	ch->space.pid = ch->thin ? 0 : cmd->pid ? cmd->pid : getpid();
@@ -305,8 +317,10 @@ open_context(struct engine *e, struct command *cmd)
 		if (ops->open != NULL)
 			ops->open(e, ch);
 	}
-	for (uint32_t k = 0; k < WIRE_ENDPOINTS; k += WIRE_CONTEXTS_MAX)
+	for (uint32_t k = 0; k < WIRE_ENDPOINTS; k += WIRE_CONTEXTS_MAX) {
 		proto_ctx_domain(e->proto, (uint16_t)(ch->ctx | k), ch->domain);
+		proto_ctx_open_wait(e->proto, (uint16_t)(ch->ctx | k), ch->open_wait_us);
+	}
 	ch->state = CHANNEL_OPEN;
 	turns_add(e, ch);
 	if (cmd->parked)

@@ -113,7 +113,7 @@ struct buf_priv {
 	bool back;                 /* a local message's buffers return to their sender */
 	uint32_t generation;       /* of the sender's channel */
 	struct rte_mbuf *next_msg; /* next message in an inlet's local queue */
-	uint64_t since;            /* tsc of the submission */
+	uint64_t until;            /* tsc: how long it waits for its receiver to be opened */
 };
 
 /* Received bulk buffers, by number. */
@@ -240,13 +240,14 @@ struct channel {
 	bool parks;           /* it is parked as soon as it is held */
 	_Atomic uint8_t preempted; /* enum preempted; other threads may read it */
 	uint64_t drain_until;
-	uint32_t job;    /* that it belongs to; 0: none */
-	uint32_t domain; /* whose contexts alone may send to it; 0: all */
-	int event_fd;    /* eventfd that wakes the client. The client gets only an epoll that
-			  * watches it (context_bell), because whoever has the eventfd itself
-			  * can make writes to it block */
-	int doorbell;    /* eventfd: the client submitted while the lane slept. Nobody reads it
-			  * (RINGS) */
+	uint32_t job;          /* that it belongs to; 0: none */
+	uint32_t domain;       /* whose contexts alone may send to it; 0: all */
+	uint32_t open_wait_us; /* how long what it sends waits for its receiver to be opened */
+	int event_fd;          /* eventfd that wakes the client. The client gets only an epoll that
+				* watches it (context_bell), because whoever has the eventfd itself
+				* can make writes to it block */
+	int doorbell; /* eventfd: the client submitted while the lane slept. Nobody reads it
+		       * (RINGS) */
 	int own_event_fd, own_doorbell; /* event_fd and doorbell unless a thin client is attached */
 	int pid;                        /* process of the client; 0: embedded */
 	uint64_t received, sent;        /* messages */
@@ -315,7 +316,8 @@ struct command {
 	struct thin *thin;    /* OPEN: passes to the context if the open succeeds; NULL: the client
 			       * maps all */
 	uint32_t job, domain; /* OPEN */
-	bool parked;          /* OPEN: without mbufs */
+	uint32_t open_wait_us;    /* OPEN: of what the context sends */
+	bool parked;              /* OPEN: without mbufs */
 	const uint64_t *contexts; /* STOP, START, PARK, LOAD: a bit for each */
 	uint32_t drain_us;        /* STOP, PARK */
 	uint32_t ticket;          /* PAUSE: not 0, and another one each time */

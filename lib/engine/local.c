@@ -8,8 +8,8 @@
  *    the sender's lane to the receiver's, and back as its completion. The receiver may return other
  *    mbufs: it keeps those with bulk and puts fresh ones in their place (zero copy).
  * 2. A message without room at its receiver waits in the receiver's local queue, which is bounded
- *    by the senders' buffers. A message to a context that is not open waits as long as it would for
- *    a remote one.
+ *    by the senders' buffers. A message to a context that is not open waits there as long as its
+ *    sender wants to.
  * 3. An inbox has a place for every mbuf of the node, so posting to another lane never fails.
  */
 #include <errno.h>
@@ -74,7 +74,7 @@ local_send(struct engine *e, struct channel *src, uint16_t dst_ctx, uint16_t end
 	p->back = false;
 	p->error = 0;
 	p->next_msg = NULL;
-	p->since = e->now;
+	p->until = e->now + rte_get_tsc_hz() / 1000000 * src->open_wait_us;
 	src->sent++;
 	post(e, dst_ctx, first);
 }
@@ -233,6 +233,13 @@ wait_in(struct inlet *in, struct rte_mbuf *m)
 	in->local_tail = m;
 }
 
+/* Has the message waited for its receiver as long as its sender wanted? */
+static bool
+is_over(const struct engine *e, struct rte_mbuf *m)
+{
+	return (int64_t)(e->now - buf_priv(m)->until) >= 0;
+}
+
 void
 local_arrive(struct engine *e, struct rte_mbuf *m)
 {
@@ -245,23 +252,31 @@ local_arrive(struct engine *e, struct rte_mbuf *m)
 	struct channel *ch = &e->node->channels[p->dst % WIRE_CONTEXTS_MAX];
 	struct inlet *in = channel_inlet(ch, p->dst);
 
-	if (likely(ch->state == CHANNEL_OPEN && in->local_head == NULL &&
-		    try_deliver(e, in, m, NULL, NULL)))
+	if (likely(ch->state == CHANNEL_OPEN)) {
+		if (likely(in->local_head == NULL && try_deliver(e, in, m, NULL, NULL)))
+			return;
+	} else if (is_over(e, m)) {
+		send_back(e, m, ECONNREFUSED);
 		return;
+	}
 	wait_in(in, m);
 	e->local_waiting = true;
 }
 
-/* Refuses messages that waited longer than patience (ticks) for a context to be opened. */
+/* Refuses messages for a context that is not open: those that have waited for long enough, or
+ * all. */
 static void
-expire(struct engine *e, struct inlet *in, uint64_t patience)
+refuse(struct engine *e, struct inlet *in, bool all)
 {
-	while (in->local_head != NULL &&
-		(int64_t)(e->now - buf_priv(in->local_head)->since - patience) > 0) {
-		struct rte_mbuf *m = in->local_head;
+	struct rte_mbuf *m = in->local_head, *next;
 
-		in->local_head = buf_priv(m)->next_msg;
-		send_back(e, m, ECONNREFUSED);
+	in->local_head = NULL;
+	for (; m != NULL; m = next) {
+		next = buf_priv(m)->next_msg;
+		if (all || is_over(e, m))
+			send_back(e, m, ECONNREFUSED);
+		else
+			wait_in(in, m);
 	}
 }
 
@@ -322,31 +337,23 @@ local_recall(struct engine *e, const struct channel *src,
 	}
 }
 
-/* Retries or expires what waits; true: some messages still wait. */
+/* Retries or refuses what waits; true: some messages still wait. */
 static bool
-housekeep(struct engine *e, struct inlet *in, uint64_t patience)
+housekeep(struct engine *e, struct inlet *in)
 {
 	if (in->local_head == NULL)
 		return false;
 	if (in->ch->state == CHANNEL_OPEN)
 		local_drain(e, in, NULL, NULL);
 	else
-		expire(e, in, patience);
+		refuse(e, in, false);
 	return in->local_head != NULL;
-}
-
-uint64_t
-local_patience(const struct node *n)
-{
-	return rte_get_tsc_hz() / 1000000 * n->config.proto.rto_max_us *
-		(n->config.proto.retries / 2 + 1);
 }
 
 void
 local_housekeep(struct engine *e)
 {
 	const struct config *c = &e->node->config;
-	uint64_t patience = local_patience(e->node);
 	uint32_t aborts = atomic_load_explicit(&e->node->aborts, memory_order_acquire);
 	bool died = aborts != e->aborts_seen;
 
@@ -359,8 +366,8 @@ local_housekeep(struct engine *e)
 			forget_dead(e, &ch->plain);
 			forget_dead(e, &ch->matched);
 		}
-		e->local_waiting |= housekeep(e, &ch->plain, patience);
-		e->local_waiting |= housekeep(e, &ch->matched, patience);
+		e->local_waiting |= housekeep(e, &ch->plain);
+		e->local_waiting |= housekeep(e, &ch->matched);
 	}
 }
 
@@ -374,7 +381,7 @@ local_refuse(struct engine *e)
 
 		if (ch->state == CHANNEL_OPEN)
 			continue;
-		expire(e, &ch->plain, 0);
-		expire(e, &ch->matched, 0);
+		refuse(e, &ch->plain, true);
+		refuse(e, &ch->matched, true);
 	}
 }

@@ -12,9 +12,6 @@ void local_send(struct engine *e, struct channel *src, uint16_t dst_ctx, uint16_
 void local_arrive(struct engine *e, struct rte_mbuf *m);
 void local_drain(struct engine *e, struct inlet *in, uint32_t *entries, uint32_t *bulks);
 void local_housekeep(struct engine *e);
-/* How long a message waits for its context to be opened, in ticks; as long as one to another node
- * would. */
-uint64_t local_patience(const struct node *n);
 /* Takes out of the queues of this lane's contexts what src has sent to them and found no room, in
  * its order for each of them. take gets the chain of each message's mbufs. */
 void local_recall(struct engine *e, const struct channel *src,

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "job/clock.h"
+#include "base/clock.h"
 #include "job/exchange.h"
 #include "pmx/job.h"
 
@@ -174,7 +174,8 @@ open_group(struct pmx_job *j, int64_t timeout_us, const struct complaint *c)
 
 	if (result == 0) {
 		/* the group's own timeout comes first, and names who is missing */
-		result = pmx_wait(j->ctx, &request, &status, timeout_us + MINUTE_US);
+		result = pmx_wait(j->ctx, &request, &status,
+			timeout_us < CLOCK_NEVER - MINUTE_US ? timeout_us + MINUTE_US : -1);
 		result = result == 1 ? 0 : result;
 		if (result != 0)
 			return complain(c, result, "group of all %u processes: rank %u (%u.%u): %s",
@@ -194,7 +195,7 @@ pmx_job_init(struct pmx_job **job, const struct pmx_job_params *params, char *er
 	const struct pmx_job_params *p = params != NULL ? params : &none;
 	const struct complaint c = {error, error != NULL ? error_len : 0};
 	const int64_t timeout_us = p->timeout_us > 0 ? p->timeout_us : MINUTE_US;
-	const int64_t until = job_now_us() + timeout_us;
+	const int64_t deadline = clock_deadline(timeout_us);
 	int result;
 
 	if (c.len != 0)
@@ -213,7 +214,7 @@ pmx_job_init(struct pmx_job **job, const struct pmx_job_params *params, char *er
 	if (result == 0)
 		result = meet(j, timeout_us, &c);
 	if (result == 0 && !p->no_group) {
-		const int64_t left = until - job_now_us();
+		const int64_t left = clock_left(deadline);
 
 		result = open_group(j, left > 1000000 ? left : 1000000, &c);
 		/* who leaves at once must not be missed by those whose group is not open yet */

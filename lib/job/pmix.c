@@ -8,6 +8,7 @@
  *    before a fence is one value there, by the fence's number.
  */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,7 +154,9 @@ pmix_fence(struct exchange *x, int64_t timeout_us)
 	v.data.bo.bytes = (char *)p->waits.bytes;
 	v.data.bo.size = p->waits.len;
 	info[1].value.type = PMIX_INT;
-	info[1].value.data.integer = (int)((timeout_us + 999999) / 1000000);
+	info[1].value.data.integer = timeout_us < INT_MAX * INT64_C(1000000)
+		? (int)((timeout_us + 999999) / 1000000)
+		: INT_MAX;
 	if ((p->waits.len != 0 && p->put(PMIX_GLOBAL, key, &v) != PMIX_SUCCESS) ||
 		p->commit() != PMIX_SUCCESS)
 		return -EPIPE;

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "job/clock.h"
+#include "base/clock.h"
 #include "job/exchange.h"
 #include "job/stream.h"
 #include "pmx/job.h"
@@ -97,7 +97,7 @@ static int
 run_fence(struct exchange *x, int64_t timeout_us)
 {
 	struct run *r = x->state;
-	const int64_t until = job_now_us() + timeout_us;
+	const int64_t deadline = clock_deadline(timeout_us);
 	struct stream_message m;
 	int n;
 
@@ -114,11 +114,10 @@ run_fence(struct exchange *x, int64_t timeout_us)
 		if (n < 0)
 			return n;
 		struct pollfd p = {r->fd, POLLIN, 0};
-		const int64_t left = until - job_now_us();
 
-		if (left <= 0)
+		if (clock_left(deadline) == 0)
 			return -ETIMEDOUT;
-		if (poll(&p, 1, (int)(left < 1000000 ? left / 1000 + 1 : 1000)) <= 0)
+		if (poll(&p, 1, clock_poll_ms(deadline, 1000)) <= 0)
 			continue;
 		n = stream_read(r->fd, &r->in);
 		if (n == 0)

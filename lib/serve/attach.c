@@ -354,6 +354,7 @@ open_for(const struct asker *who, const struct attach_request *request, int fd,
 		.mm_fd = who->connection == SECONDARY ? memory_of_process(who->pid) : 0,
 		.job = (uint32_t)request->addr,
 		.domain = (uint32_t)(request->addr >> 32),
+		.open_wait_us = request->open_wait_us,
 	};
 	int result = open_any(who, request, fd, &cmd);
 

@@ -355,9 +355,12 @@ converse(unsigned i)
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	const bool whole = n == (ssize_t)sizeof(request);
+	const bool short_of = n < 0 && errno == EMFILE;
+	const bool whole = short_of || n == (ssize_t)sizeof(request);
 
-	if (whole)
+	if (short_of)
+		reply = (struct attach_reply){.abi = CHANNEL_ABI, .result = -EMFILE};
+	else if (whole)
 		door.ops->answer(&c->who, &request, given, (int)count, &reply, out, &out_count);
 	if (whole && reply.result >= 0 && count == 1)
 		close(given[0]); /* it is mapped, so this close does not take long */

@@ -105,6 +105,7 @@ put_channel(const struct engine *e, struct image_out *o, const struct channel *c
 		.pid = ch->pid,
 		.job = ch->job,
 		.domain = ch->domain,
+		.open_wait_us = ch->open_wait_us,
 		.generation = ch->generation,
 		.q = {ch->send_buffers, ch->plain.bulk_quota, ch->matched.bulk_quota,
 			ch->inline_sends},
@@ -268,7 +269,7 @@ takeover_give(struct node *n)
 
 /* ------------------------------------------------------------------ taking */
 
-/* Receives the next message's descriptors. 0, or -EPIPE. */
+/* Receives the next message's descriptors. 0, -EMFILE, or -EPIPE. */
 static int
 receive_fds(struct takeover *t)
 {
@@ -276,7 +277,7 @@ receive_fds(struct takeover *t)
 
 	if (passing_receive(t->sock, &count, sizeof(count), t->fds, PASSING_MAX, &t->fd_count) !=
 		(ssize_t)sizeof(count))
-		return -EPIPE;
+		return errno == EMFILE ? -EMFILE : -EPIPE;
 	return t->fd_count == count ? 0 : -EPIPE;
 }
 
@@ -586,6 +587,7 @@ get_channel(struct engine *e, struct takeover *t, struct image_in *in)
 	ch->pid = from.s.pid;
 	ch->job = from.s.job;
 	ch->domain = from.s.domain;
+	ch->open_wait_us = from.s.open_wait_us;
 	ch->parks = from.s.parks;
 	t->preempted[from.s.ctx] = from.s.preempted;
 	SERVICE_FOREACH(ops, e->services) {

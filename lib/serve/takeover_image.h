@@ -26,7 +26,7 @@ struct saved_channel {
 	bool parks;
 	uint8_t preempted; /* enum preempted */
 	int32_t pid;
-	uint32_t job, domain;
+	uint32_t job, domain, open_wait_us;
 	uint32_t generation;
 	struct quotas q;
 	uint64_t region_bytes;

@@ -170,6 +170,8 @@ node_ini() {
 		fi
 		cat
 	} >"$dir/$1.ini"
+	# on a busy machine a node that is there may not answer for a second
+	grep -q '^\[proto\]' "$dir/$1.ini" && sed -i '/^\[proto\]/a hello_ms = 5000' "$dir/$1.ini" || printf '[proto]\nhello_ms = 5000\n' >>"$dir/$1.ini"
 }
 
 # alone_ini NAME: the same for a node that has no peers

@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "client/client.h"
 
 /* After as many submissions it opens its context anew, and does other things wrong; or after so
@@ -185,10 +186,10 @@ main(int argc, char **argv)
 	int result = pmx_node_attach(&node, argv[1], -1);
 
 	while (result == 0 && counts[LIVES] < lives) {
-		const int64_t patience = ctx_now_us() + BUSY_US;
+		const int64_t patience = clock_us() + BUSY_US;
 
 		while ((result = pmx_context_open(&ctx, node, &params)) == -EBUSY &&
-			ctx_now_us() < patience)
+			clock_us() < patience)
 			usleep(1000); /* its last life is seen off */
 		if (result == -EPIPE && counts[LIVES] > 0) {
 			result = 0; /* it broke its own connection */
@@ -196,7 +197,7 @@ main(int argc, char **argv)
 		}
 		if (result != 0)
 			break;
-		const int64_t life = ctx_now_us() + LIFE_US;
+		const int64_t life = clock_us() + LIFE_US;
 		const uint64_t slots = counts[SLOTS] + LIFE_SLOTS;
 
 		kinds = counts[LIVES]++ % 16;
@@ -207,7 +208,7 @@ main(int argc, char **argv)
 		/* what the library would believe of the memory */
 		const struct pmx_context mine = *ctx;
 
-		while (counts[SLOTS] < slots && ctx_now_us() < life) {
+		while (counts[SLOTS] < slots && clock_us() < life) {
 			for (unsigned i = 0; i < 64; i++) {
 				if (draw() % 8 && submit(ctx))
 					continue;

@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "client/client.h"
 #include "rma/region.h"
 
@@ -250,7 +251,7 @@ transfer(const struct transfer_desc *d)
 {
 	uint32_t place = ctx->transfer_count - 1;
 	struct transfer_desc *at = &channel_transfers(ctx->shm)[place];
-	int64_t end = ctx_now_us() + 3000000;
+	int64_t end = clock_us() + 3000000;
 
 	*at = *d;
 	at->node = 0;
@@ -261,7 +262,7 @@ transfer(const struct transfer_desc *d)
 	s->op = SUBMIT_TRANSFER;
 	s->transfer = place;
 	submit();
-	while (ctx_now_us() < end) {
+	while (clock_us() < end) {
 		if (!slot_filled(&ctx->com, ctx->com.pos)) {
 			sched_yield();
 			continue;

@@ -679,6 +679,179 @@ end__wakes_who_sleeps(void **state)
 
 /* ------------------------------------------------------------------ */
 
+/* ------------------------------------------------------------------ what a send answers */
+
+/* Sends to nobody are refused at once, within a node and between nodes, by a reason that stays
+ * known until another message in the same buffer fails; then it is no longer known. */
+static void
+send__a_refusal_comes_at_once_and_is_never_taken_for_success(void **state)
+{
+	(void)state;
+	pair_start("client", "send_buffers = 4");
+	for (uint16_t to = 0; to < NODES; to++) {
+		const struct pmx_addr nobody = {to, 1}, somebody = {to, 0};
+		pmx_send_id refused, later, again;
+		struct pmx_message msg;
+		int result;
+
+		pmx_context_close(ctx[to][1]);
+		int64_t begin = now_us();
+
+		assert_int_equal(pmx_send_copy(ctx[0][0], nobody, "x", 1, &refused), 0);
+		UNTIL((result = pmx_is_send_done(ctx[0][0], refused)) != 0);
+		assert_int_equal(result, -ECONNREFUSED);
+		/* far from the seconds of all retries */
+		assert_true(now_us() - begin < 1000000);
+		for (unsigned i = 0; i < 12; i++) {
+			assert_int_equal(pmx_send_copy(ctx[0][0], somebody, "y", 1, &later), 0);
+			UNTIL(pmx_is_send_done(ctx[0][0], later) == 1);
+			UNTIL(pmx_receive(ctx[to][0], &msg) == 1);
+			pmx_release_receive_buffer(ctx[to][0], &msg);
+			assert_int_equal(pmx_is_send_done(ctx[0][0], refused), -ECONNREFUSED);
+		}
+		/* those after it are known as well, until another one fails in their buffer */
+		for (unsigned i = 0; i < 4; i++) {
+			assert_int_equal(pmx_send_copy(ctx[0][0], nobody, "x", 1, &again), 0);
+			UNTIL(pmx_is_send_done(ctx[0][0], again) == -ECONNREFUSED);
+		}
+		assert_int_equal(pmx_is_send_done(ctx[0][0], refused), -ESTALE);
+		result = pmx_is_send_done(ctx[0][0], later);
+		assert_true(result == 1 || result == -ESTALE);
+		assert_int_equal(pmx_is_send_done(ctx[0][0], again + (UINT64_C(9) << 16)), -EINVAL);
+		const struct pmx_context_params reopened = {.context = 1};
+
+		assert_int_equal(pmx_context_open(&ctx[to][1], nodes[to], &reopened), 0);
+	}
+}
+
+/* What a context sends waits for its receiver if it was opened to do so. */
+static void
+send__waits_for_the_opening_if_asked_to(void **state)
+{
+	(void)state;
+	pair_start("client", "");
+	for (uint16_t to = 0; to < NODES; to++) {
+		struct pmx_context_params params = {.context = 0, .open_wait_us = 20000000};
+		const struct pmx_context_params late = {.context = 1};
+		struct pmx_message msg;
+		pmx_send_id id;
+
+		pmx_context_close(ctx[0][0]);
+		assert_int_equal(pmx_context_open(&ctx[0][0], nodes[0], &params), 0);
+		pmx_context_close(ctx[to][1]);
+		assert_int_equal(pmx_send_copy(ctx[0][0], (struct pmx_addr){to, 1}, "x", 1, &id),
+			0);
+		for (unsigned i = 0; i < 1000; i++)
+			pair_poll();
+		assert_int_equal(pmx_is_send_done(ctx[0][0], id), 0);
+		assert_int_equal(pmx_context_open(&ctx[to][1], nodes[to], &late), 0);
+		UNTIL(pmx_receive(ctx[to][1], &msg) == 1);
+		pmx_release_receive_buffer(ctx[to][1], &msg);
+		UNTIL(pmx_is_send_done(ctx[0][0], id) == 1);
+	}
+	const struct pmx_context_params beyond = {.open_wait_us = PMX_OPEN_WAIT_MAX + 1};
+	struct pmx_context *never;
+
+	pmx_context_close(ctx[0][0]);
+	ctx[0][0] = NULL;
+	assert_int_equal(pmx_context_open(&never, nodes[0], &beyond), -EINVAL);
+}
+
+/* The first message to a context that was closed and opened again arrives there. */
+static void
+send__the_first_to_a_reopened_context_arrives(void **state)
+{
+	const struct pmx_context_params again = {.context = 0};
+	const struct pmx_addr to = {1, 0};
+	struct pmx_message msg;
+	pmx_send_id id;
+
+	(void)state;
+	pair_start("client", "");
+	for (unsigned i = 0; i < 5; i++) {
+		assert_int_equal(pmx_send_copy(ctx[0][0], to, &i, sizeof(i), &id), 0);
+		pair_take(&msg);
+		assert_memory_equal(pmx_message_data(&msg), &i, sizeof(i));
+		pmx_release_receive_buffer(ctx[1][0], &msg);
+		UNTIL(pmx_is_send_done(ctx[0][0], id) == 1);
+		pmx_context_close(ctx[1][0]);
+		assert_int_equal(pmx_context_open(&ctx[1][0], nodes[1], &again), 0);
+	}
+}
+
+/* A structure that was sent, discarded or sent in a burst is used up. */
+static void
+send__a_structure_is_used_once(void **state)
+{
+	const struct pmx_addr to[2] = {{1, 0}, {1, 0}};
+	struct pmx_buffer buf[2];
+	struct pmx_message msg;
+	uint32_t free_before;
+
+	(void)state;
+	pair_start("client", "");
+	free_before = ctx[0][0]->free_count;
+	for (uint32_t len = 8; len <= 80; len += 72) { /* inline, and not */
+		for (unsigned burst = 0; burst < 2; burst++) {
+			assert_int_equal(pmx_get_send_buffer(ctx[0][0], len, &buf[0]), 0);
+			assert_int_equal(pmx_get_send_buffer(ctx[0][0], len, &buf[1]), 0);
+			memset(buf[0].data, 0, len);
+			memset(buf[1].data, 0, len);
+			if (burst) {
+				assert_int_equal(pmx_send_burst(ctx[0][0], to, buf, NULL, 2), 2);
+				assert_int_equal(pmx_send_burst(ctx[0][0], to, buf, NULL, 2),
+					-EINVAL);
+			} else {
+				assert_int_equal(pmx_send(ctx[0][0], to[0], &buf[0], NULL), 0);
+				assert_int_equal(pmx_send(ctx[0][0], to[0], &buf[1], NULL), 0);
+			}
+			for (unsigned i = 0; i < 2; i++) {
+				assert_int_equal(pmx_send(ctx[0][0], to[0], &buf[i], NULL),
+					-EINVAL);
+				assert_int_equal(pmx_buffer_write(ctx[0][0], &buf[i], 0, "x", 1),
+					-EINVAL);
+				assert_int_equal(pmx_truncate_buffer(ctx[0][0], &buf[i], 1),
+					-EINVAL);
+				pmx_discard_buffer(ctx[0][0], &buf[i]);
+				pair_take(&msg);
+				pmx_release_receive_buffer(ctx[1][0], &msg);
+			}
+			UNTIL(pmx_sends_pending(ctx[0][0]) == 0);
+			assert_int_equal(pmx_receive(ctx[1][0], &msg), 0);
+			assert_int_equal(ctx[0][0]->free_count, free_before);
+		}
+	}
+	assert_int_equal(pmx_get_send_buffer(ctx[0][0], 8, &buf[0]), 0);
+	pmx_discard_buffer(ctx[0][0], &buf[0]);
+	pmx_discard_buffer(ctx[0][0], &buf[0]);
+	assert_int_equal(ctx[0][0]->free_count, free_before);
+}
+
+/* Whatever number a timeout is: one of for ever by any means, and one that is over. */
+static void
+wait__any_timeout(void **state)
+{
+	static const int64_t for_ever[] = {-1, INT64_MIN, INT64_MAX, INT64_MAX - 1};
+	struct pmx_message msg;
+
+	(void)state;
+	pair_start("client", "");
+	for (unsigned i = 0; i < sizeof(for_ever) / sizeof(for_ever[0]); i++) {
+		/* within the node, whose engine the waits run */
+		assert_int_equal(pmx_send_copy(ctx[0][0], (struct pmx_addr){0, 1}, "x", 1, NULL),
+			0);
+		assert_int_equal(pmx_receive_wait(ctx[0][1], &msg, for_ever[i]), 1);
+		pmx_release_receive_buffer(ctx[0][1], &msg);
+		assert_int_equal(pmx_send_wait(ctx[0][0], for_ever[i]), 0);
+		assert_int_equal(pmx_sync_wait(ctx[0][0], for_ever[i]), 0);
+	}
+	assert_int_equal(pmx_receive_wait(ctx[0][1], &msg, 0), 0);
+	assert_int_equal(pmx_send_copy(ctx[0][0], (struct pmx_addr){1, 1}, "x", 1, NULL), 0);
+	assert_int_equal(pmx_send_wait(ctx[0][0], 0), -ETIMEDOUT);
+	UNTIL(pmx_receive(ctx[1][1], &msg) == 1);
+	pmx_release_receive_buffer(ctx[1][1], &msg);
+}
+
 int
 main(void)
 {
@@ -711,6 +884,12 @@ main(void)
 		cmocka_unit_test_teardown(send_wait__waits_for_all_that_was_sent, pair_stop),
 		cmocka_unit_test_teardown(send__what_the_port_still_has_is_sent_again_as_a_copy,
 			pair_stop),
+		cmocka_unit_test_teardown(
+			send__a_refusal_comes_at_once_and_is_never_taken_for_success, pair_stop),
+		cmocka_unit_test_teardown(send__waits_for_the_opening_if_asked_to, pair_stop),
+		cmocka_unit_test_teardown(send__the_first_to_a_reopened_context_arrives, pair_stop),
+		cmocka_unit_test_teardown(send__a_structure_is_used_once, pair_stop),
+		cmocka_unit_test_teardown(wait__any_timeout, pair_stop),
 		cmocka_unit_test_teardown(close__held_frames_go_back, pair_stop),
 		cmocka_unit_test_teardown(abort__what_waits_for_room_ends, pair_stop),
 		cmocka_unit_test(end__wakes_who_sleeps),

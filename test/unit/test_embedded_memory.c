@@ -402,6 +402,21 @@ rhi_sig__a_pull_tells_its_target(void **state)
 	check_requests();
 }
 
+/* It is refused, and nobody is killed for want of memory. */
+static void
+alloc__more_than_there_is_is_refused(void **state)
+{
+	void *at;
+
+	(void)state;
+	pair_start("client", "");
+	assert_int_equal(pmx_alloc(ctx[0][0], 1ull << 40, &at), -ENOMEM);
+	assert_int_equal(pmx_alloc(ctx[0][0], available_memory() + (1ull << 30), &at), -ENOMEM);
+	assert_int_equal(pmx_alloc(ctx[0][0], (1ull << 40) + 1, &at), -EINVAL);
+	assert_int_equal(pmx_alloc(ctx[0][0], 8u << 20, &at), 0);
+	pmx_free(ctx[0][0], at);
+}
+
 /* Short and long, out and in: an error, and none that is tried for ever. */
 static void
 transfers__to_a_node_that_is_not_there_end(void **state)
@@ -551,6 +566,7 @@ main(void)
 		cmocka_unit_test_teardown(rhi_sig__a_pull_tells_its_target, pair_stop),
 		cmocka_unit_test_teardown(rhi_sig__notifications_that_wait_end_with_their_context,
 			pair_stop),
+		cmocka_unit_test_teardown(alloc__more_than_there_is_is_refused, pair_stop),
 		cmocka_unit_test_teardown(transfers__to_a_node_that_is_not_there_end, pair_stop),
 		cmocka_unit_test_teardown(register__one_context_never_takes_all_places, pair_stop),
 		cmocka_unit_test(pin_5__what_was_pinned_stays_for_the_next),

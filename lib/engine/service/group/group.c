@@ -397,17 +397,21 @@ copied(struct engine *e, struct channel *ch, uint32_t cookie, uint8_t error)
 
 /* ------------------------------------------------------------------ from clients */
 
+#define OPENING_MOST_US (UINT64_C(1) << 45) /* a year; in ticks it is a number of 64 bits */
+
 static void
 open_for(struct engine *e, struct channel *ch, const struct submission *s)
 {
 	struct group_channel *c = group_channel(ch);
+	uint64_t most_us = s->group.timeout_us < OPENING_MOST_US ? s->group.timeout_us
+								 : OPENING_MOST_US;
 	const struct group_params p = {
 		.id = s->group.number,
 		.rank = s->group.rank,
 		.count = s->group.members,
 		.user = s->group.handle,
 		.random = s->group.value,
-		.give_up = e->now + s->group.timeout_us * (rte_get_tsc_hz() / 1000000),
+		.give_up = e->now + most_us * (rte_get_tsc_hz() / 1000000),
 	};
 	int place = group_open(group_lane(e)->groups, ch->ctx, &p);
 

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The time by which callers of the library wait, and until when. Microseconds of CLOCK_MONOTONIC,
+ * which no change of the date moves. Used everywhere, any thread.
+ */
+#ifndef PMX_BASE_CLOCK_H
+#define PMX_BASE_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+/* The deadline that never comes. */
+#define CLOCK_NEVER INT64_MAX
+
+static inline int64_t
+clock_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000ll + t.tv_nsec / 1000;
+}
+
+static inline int64_t
+clock_ms(void)
+{
+	return clock_us() / 1000;
+}
+
+/* Returns the deadline of what began at `now` and may take timeout_us: any number; below 0: for
+ * ever. */
+static inline int64_t
+clock_after(int64_t now, int64_t timeout_us)
+{
+	return timeout_us < 0 || timeout_us > CLOCK_NEVER - now ? CLOCK_NEVER : now + timeout_us;
+}
+
+/* ... of what begins now. */
+static inline int64_t
+clock_deadline(int64_t timeout_us)
+{
+	return clock_after(clock_us(), timeout_us);
+}
+
+/* Returns the microseconds that are left; 0: the deadline has passed. */
+static inline int64_t
+clock_left(int64_t deadline)
+{
+	if (deadline == CLOCK_NEVER)
+		return CLOCK_NEVER;
+	int64_t left = deadline - clock_us();
+
+	return left > 0 ? left : 0;
+}
+
+/* Returns what is left as poll() takes it, rounded up, `most` at most. */
+static inline int
+clock_poll_ms(int64_t deadline, int most)
+{
+	int64_t left = clock_left(deadline);
+
+	return left < most * INT64_C(1000) ? (int)((left + 999) / 1000) : most;
+}
+
+#endif
