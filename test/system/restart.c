@@ -404,6 +404,7 @@ app(char **argv)
 	const struct pmx_addr peer = {(uint16_t)atoi(argv[4]), (uint16_t)atoi(argv[5])};
 	const struct pmx_context_params params = {
 		.context = (uint16_t)atoi(argv[3]),
+		.open_wait_us = 5000000, /* its peers are started beside it */
 		.send_buffers = 64,
 		.receive_buffers = 64,
 	};
