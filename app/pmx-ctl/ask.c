@@ -21,8 +21,8 @@
 #define GREETING_MAX 1024
 #define ANSWER_MAX   (1u << 20)
 
-/* Whether a primary of that name serves its socket as another user, who may be asked only by
- * himself. */
+/* Returns whether a primary of that name serves its socket as another user, who may be asked only
+ * by himself. */
 static bool
 is_of_another(const char *name, struct stat *st)
 {

@@ -34,7 +34,8 @@ number_in(const char *path, const char *key)
 	return found;
 }
 
-/* What is left of the limit of one group; the kernel drops cached files before it kills. */
+/* Returns what is left of the limit of one group. Cached files do not count as used: the kernel
+ * drops them before it kills. */
 static uint64_t
 left_in(const char *group)
 {
@@ -56,7 +57,7 @@ left_in(const char *group)
 	return most > pinned ? most - pinned : 0;
 }
 
-/* What is left of the limits of this process's group and of those around it (cgroup v2). */
+/* Returns what is left of the limits of this process's group and of those around it (cgroup v2). */
 static uint64_t
 left_in_groups(void)
 {

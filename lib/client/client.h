@@ -447,7 +447,7 @@ void secondary_let_go(struct pmx_node *node);
 int life_begin(struct pmx_node *node, int fd, short events);
 void life_end(struct pmx_node *node);
 extern const struct way way_thin;
-/* The same for channels in memory of DPDK. */
+/* Returns the bytes of a page, for channels in memory of DPDK: way.page. */
 uint64_t way_dpdk_page(const void *shm);
 
 /* available.c: bytes that this process can fill without being killed for it; UINT64_MAX: no limit

@@ -291,8 +291,8 @@ ask(struct pmx_node *node, const struct attach_request *request, int give,
 	return result;
 }
 
-/* Whether this process may open n more descriptors. The EAL does not say if a message brought fewer
- * than its sender gave, and what it tells instead may be the numbers of others. */
+/* Returns whether this process may open n more descriptors. The EAL does not say if a message
+ * brought fewer than its sender gave, and what it tells instead may be the numbers of others. */
 static bool
 may_open(unsigned n)
 {

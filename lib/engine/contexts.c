@@ -305,7 +305,7 @@ open_context(struct engine *e, struct command *cmd)
 	ch->pid = cmd->pid;
 	ch->job = cmd->job;
 	ch->domain = cmd->domain;
-	ch->open_wait_us = cmd->open_wait_us;
+	ch->open_wait = rte_get_tsc_hz() / 1000000 * cmd->open_wait_us;
 	atomic_store_explicit(&ch->aborted, false, memory_order_relaxed);
 	/* with 0 the kernel finds no process, and copies nothing */
 	ch->space.pid = ch->thin ? 0 : cmd->pid ? cmd->pid : getpid();
@@ -319,7 +319,7 @@ open_context(struct engine *e, struct command *cmd)
 	}
 	for (uint32_t k = 0; k < WIRE_ENDPOINTS; k += WIRE_CONTEXTS_MAX) {
 		proto_ctx_domain(e->proto, (uint16_t)(ch->ctx | k), ch->domain);
-		proto_ctx_open_wait(e->proto, (uint16_t)(ch->ctx | k), ch->open_wait_us);
+		proto_ctx_open_wait(e->proto, (uint16_t)(ch->ctx | k), cmd->open_wait_us);
 	}
 	ch->state = CHANNEL_OPEN;
 	turns_add(e, ch);

@@ -240,14 +240,14 @@ struct channel {
 	bool parks;           /* it is parked as soon as it is held */
 	_Atomic uint8_t preempted; /* enum preempted; other threads may read it */
 	uint64_t drain_until;
-	uint32_t job;          /* that it belongs to; 0: none */
-	uint32_t domain;       /* whose contexts alone may send to it; 0: all */
-	uint32_t open_wait_us; /* how long what it sends waits for its receiver to be opened */
-	int event_fd;          /* eventfd that wakes the client. The client gets only an epoll that
-				* watches it (context_bell), because whoever has the eventfd itself
-				* can make writes to it block */
-	int doorbell; /* eventfd: the client submitted while the lane slept. Nobody reads it
-		       * (RINGS) */
+	uint32_t job;       /* that it belongs to; 0: none */
+	uint32_t domain;    /* whose contexts alone may send to it; 0: all */
+	uint64_t open_wait; /* ticks that what it sends waits for its receiver to be opened */
+	int event_fd;       /* eventfd that wakes the client. The client gets only an epoll that
+			     * watches it (context_bell), because whoever has the eventfd itself
+			     * can make writes to it block */
+	int doorbell;       /* eventfd: the client submitted while the lane slept. Nobody reads it
+			     * (RINGS) */
 	int own_event_fd, own_doorbell; /* event_fd and doorbell unless a thin client is attached */
 	int pid;                        /* process of the client; 0: embedded */
 	uint64_t received, sent;        /* messages */

@@ -15,8 +15,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include <rte_cycles.h>
-
 #include "engine/complete.h"
 #include "engine/deliver.h"
 #include "engine/local.h"
@@ -74,7 +72,7 @@ local_send(struct engine *e, struct channel *src, uint16_t dst_ctx, uint16_t end
 	p->back = false;
 	p->error = 0;
 	p->next_msg = NULL;
-	p->until = e->now + rte_get_tsc_hz() / 1000000 * src->open_wait_us;
+	p->until = e->now + src->open_wait;
 	src->sent++;
 	post(e, dst_ctx, first);
 }

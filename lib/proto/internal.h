@@ -399,7 +399,7 @@ stamp_of(struct proto *p, uint64_t now)
 	return p->stamp;
 }
 
-/* The same for long times in few bits: 16 ms, and it wraps around after 1073 s. */
+/* Returns the same for long times in few bits: it counts 16 ms, and wraps around after 1073 s. */
 #define COARSE_SHIFT 18
 #define COARSE_MAX   ((1u << COARSE_SHIFT) - 1)
 static inline uint16_t

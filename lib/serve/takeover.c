@@ -105,7 +105,7 @@ put_channel(const struct engine *e, struct image_out *o, const struct channel *c
 		.pid = ch->pid,
 		.job = ch->job,
 		.domain = ch->domain,
-		.open_wait_us = ch->open_wait_us,
+		.open_wait = ch->open_wait,
 		.generation = ch->generation,
 		.q = {ch->send_buffers, ch->plain.bulk_quota, ch->matched.bulk_quota,
 			ch->inline_sends},
@@ -587,7 +587,7 @@ get_channel(struct engine *e, struct takeover *t, struct image_in *in)
 	ch->pid = from.s.pid;
 	ch->job = from.s.job;
 	ch->domain = from.s.domain;
-	ch->open_wait_us = from.s.open_wait_us;
+	ch->open_wait = from.s.open_wait;
 	ch->parks = from.s.parks;
 	t->preempted[from.s.ctx] = from.s.preempted;
 	SERVICE_FOREACH(ops, e->services) {

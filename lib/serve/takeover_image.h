@@ -26,7 +26,7 @@ struct saved_channel {
 	bool parks;
 	uint8_t preempted; /* enum preempted */
 	int32_t pid;
-	uint32_t job, domain, open_wait_us;
+	uint32_t job, domain;
 	uint32_t generation;
 	struct quotas q;
 	uint64_t region_bytes;
@@ -34,7 +34,7 @@ struct saved_channel {
 	struct saved_inlet plain, matched;
 	uint32_t bufs, free_count, done, memories;
 	uint32_t frames_kept, recalled, recalled_slots; /* of struct thin */
-	uint64_t received, sent, bad;
+	uint64_t received, sent, bad, open_wait;
 	uint32_t inline_done, inline_failed;
 };
 
