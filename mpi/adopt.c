@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Long buffers that a program uses again and again become memory that the engine reaches directly
- * (PMX_ADOPT), which saves a copy of them at each use. Only whole pages of the program's, so that
- * nothing else moves with them. As with other fast networks, a child of fork() shares these pages
- * with its parent: PMX_MPICOLL_ADOPT=off if it writes to them before exec().
+ * (PMX_ADOPT), which saves a copy of them at each use, if PMX_MPICOLL_ADOPT=on says that the
+ * program's memory may: not if it gives pages back by madvise() and relies on zeros, as allocators
+ * do, nor if children of fork() write to such memory before exec(). Only whole pages of the
+ * program's, so that nothing else moves with them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,7 @@ is_on(void)
 	if (on < 0) {
 		const char *text = getenv("PMX_MPICOLL_ADOPT");
 
-		on = text == NULL || strcmp(text, "off") != 0;
+		on = text != NULL && strcmp(text, "on") == 0;
 	}
 	return on;
 }

@@ -66,10 +66,13 @@ go(struct running *x, MPI_Request *mpi)
 	}
 	struct running *kept = malloc(sizeof(*kept));
 
-	if (kept == NULL)
-		return MPI_ERR_NO_MEM;
 	PMPI_Grequest_start(query, freed, cancelled, NULL, &x->mpi);
 	*mpi = x->mpi;
+	if (kept == NULL) { /* it has begun, so it is waited for */
+		go(x, NULL);
+		PMPI_Grequest_complete(*mpi);
+		return MPI_SUCCESS;
+	}
 	*kept = *x;
 	kept->next = pending;
 	pending = kept;
@@ -199,9 +202,12 @@ MPI_Request_get_status(MPI_Request r, int *flag, MPI_Status *s)
 	} while (0)
 
 static int
-no_memory(struct running *x)
+no_memory(struct running *x, MPI_Comm c)
 {
+	x->out.home = NULL; /* nothing was written */
 	over(x);
+	/* as the program has it: others wait for what this rank cannot do */
+	PMPI_Comm_call_errhandler(c, MPI_ERR_NO_MEM);
 	return MPI_ERR_NO_MEM;
 }
 
@@ -242,7 +248,7 @@ bcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm c, MPI_Requ
 		return MPI_SUCCESS;
 	if (!(x.comm->rank == root ? data_in(&x.out, buffer, count, type)
 				   : data_out(&x.out, buffer, count, type)))
-		return no_memory(&x);
+		return no_memory(&x, c);
 	BEGIN(&x, pmx_bcast(x.comm->group, (uint32_t)root, x.out.at, x.out.bytes, &x.request));
 	return go(&x, mpi);
 }
@@ -262,9 +268,9 @@ gather(const void *in, int in_count, MPI_Datatype in_type, void *out, int out_co
 	if (!*done)
 		return MPI_SUCCESS;
 	if ((is_root &&
-		    !(there ? data_both : data_out)(&x.out, out, out_count * comm->size, out_type)) ||
+		    !(there ? data_both : data_out)(&x.out, out, (int64_t)out_count * comm->size, out_type)) ||
 		(!there && !data_in(&x.in, in, in_count, in_type)))
-		return no_memory(&x);
+		return no_memory(&x, c);
 	BEGIN(&x, pmx_gather(comm->group, (uint32_t)root, there ? PMX_IN_PLACE : x.in.at, x.out.at,
 			  bytes, &x.request));
 	return go(&x, mpi);
@@ -284,9 +290,9 @@ scatter(const void *in, int in_count, MPI_Datatype in_type, void *out, int out_c
 	*done = x.comm != NULL;
 	if (!*done)
 		return MPI_SUCCESS;
-	if ((is_root && !data_in(&x.in, in, in_count * comm->size, in_type)) ||
+	if ((is_root && !data_in(&x.in, in, (int64_t)in_count * comm->size, in_type)) ||
 		(!there && !data_out(&x.out, out, out_count, out_type)))
-		return no_memory(&x);
+		return no_memory(&x, c);
 	BEGIN(&x, pmx_scatter(comm->group, (uint32_t)root, x.in.at, there ? NULL : x.out.at, bytes,
 			  &x.request));
 	return go(&x, mpi);
@@ -303,9 +309,9 @@ allgather(const void *in, int in_count, MPI_Datatype in_type, void *out, int out
 	*done = x.comm != NULL;
 	if (!*done)
 		return MPI_SUCCESS;
-	if (!(there ? data_both : data_out)(&x.out, out, out_count * x.comm->size, out_type) ||
+	if (!(there ? data_both : data_out)(&x.out, out, (int64_t)out_count * x.comm->size, out_type) ||
 		(!there && !data_in(&x.in, in, in_count, in_type)))
-		return no_memory(&x);
+		return no_memory(&x, c);
 	BEGIN(&x, pmx_allgather(x.comm->group, there ? PMX_IN_PLACE : x.in.at, x.out.at, bytes,
 			  &x.request));
 	return go(&x, mpi);
@@ -322,9 +328,9 @@ alltoall(const void *in, int in_count, MPI_Datatype in_type, void *out, int out_
 	*done = x.comm != NULL;
 	if (!*done)
 		return MPI_SUCCESS;
-	if (!(there ? data_both : data_out)(&x.out, out, out_count * x.comm->size, out_type) ||
-		(!there && !data_in(&x.in, in, in_count * x.comm->size, in_type)))
-		return no_memory(&x);
+	if (!(there ? data_both : data_out)(&x.out, out, (int64_t)out_count * x.comm->size, out_type) ||
+		(!there && !data_in(&x.in, in, (int64_t)in_count * x.comm->size, in_type)))
+		return no_memory(&x, c);
 	BEGIN(&x, pmx_alltoall(x.comm->group, there ? PMX_IN_PLACE : x.in.at, x.out.at, bytes,
 			  &x.request));
 	return go(&x, mpi);
@@ -345,7 +351,7 @@ gatherv(const void *in, int in_count, MPI_Datatype in_type, void *out, const int
 	if ((is_root && !(there ? data_both_blocks : data_out_blocks)(&x.out, out, x.comm->size,
 				counts, places, out_type)) ||
 		(!there && !data_in(&x.in, in, in_count, in_type)))
-		return no_memory(&x);
+		return no_memory(&x, c);
 	BEGIN(&x, pmx_gatherv(x.comm->group, (uint32_t)root, there ? PMX_IN_PLACE : x.in.at,
 			  x.in.bytes, x.out.at, &x.out.blocks, &x.request));
 	return go(&x, mpi);
@@ -365,7 +371,7 @@ scatterv(const void *in, const int counts[], const int places[], MPI_Datatype in
 	if ((is_root &&
 		    !data_in_blocks(&x.in, in, x.comm->size, counts, places, in_type)) ||
 		(!there && !data_out(&x.out, out, out_count, out_type)))
-		return no_memory(&x);
+		return no_memory(&x, c);
 	BEGIN(&x, pmx_scatterv(x.comm->group, (uint32_t)root, x.in.at, &x.in.blocks,
 			  there ? NULL : x.out.at, x.out.bytes, &x.request));
 	return go(&x, mpi);
@@ -384,7 +390,7 @@ allgatherv(const void *in, int in_count, MPI_Datatype in_type, void *out, const 
 	if (!(there ? data_both_blocks : data_out_blocks)(&x.out, out, x.comm->size, counts, places,
 		    out_type) ||
 		(!there && !data_in(&x.in, in, in_count, in_type)))
-		return no_memory(&x);
+		return no_memory(&x, c);
 	BEGIN(&x, pmx_allgatherv(x.comm->group, there ? PMX_IN_PLACE : x.in.at, x.in.bytes, x.out.at,
 			  &x.out.blocks, &x.request));
 	return go(&x, mpi);
@@ -405,7 +411,7 @@ alltoallv(const void *in, const int in_counts[], const int in_places[], MPI_Data
 		    out_places, out_type) ||
 		(!there &&
 			!data_in_blocks(&x.in, in, x.comm->size, in_counts, in_places, in_type)))
-		return no_memory(&x);
+		return no_memory(&x, c);
 	BEGIN(&x, pmx_alltoallv(x.comm->group, there ? PMX_IN_PLACE : x.in.at, &x.in.blocks,
 			  x.out.at, &x.out.blocks, &x.request));
 	return go(&x, mpi);
@@ -466,11 +472,11 @@ reduce_scatter_block(const void *in, void *out, int count, MPI_Datatype type, MP
 	if (!*done)
 		return MPI_SUCCESS;
 	if (in == MPI_IN_PLACE) { /* all parts are in `out`, whose first one is replaced */
-		x.in.bytes = data_bytes(count * x.comm->size, type);
+		x.in.bytes = data_bytes((int64_t)count * x.comm->size, type);
 		x.in.at = malloc(x.in.bytes + 1);
 		x.in.packed = true;
 		if (x.in.at == NULL)
-			return no_memory(&x);
+			return no_memory(&x, c);
 		memcpy(x.in.at, out, x.in.bytes);
 		in = x.in.at;
 	}

@@ -79,7 +79,7 @@ struct data {
 	uint64_t bytes;
 	bool packed;    /* `at` is memory of this library: to be freed */
 	void *home;     /* ... and unpacked there at the end, or NULL */
-	int count;
+	int64_t count;
 	MPI_Datatype type;
 	/* blocks of several ranks: their counts and displacements, which the application keeps until
 	 * the end, `count` of them; and as bytes, malloc()ed */
@@ -88,12 +88,13 @@ struct data {
 };
 
 /* Bytes of count elements. */
-uint64_t data_bytes(int count, MPI_Datatype type);
-/* Data that are read; that are written. false: out of memory. */
-bool data_in(struct data *d, const void *at, int count, MPI_Datatype type);
-bool data_out(struct data *d, void *at, int count, MPI_Datatype type);
+uint64_t data_bytes(int64_t count, MPI_Datatype type);
+/* Data that are read; that are written. false: out of memory, or an element that is not contiguous
+ * is longer than 1 GiB. */
+bool data_in(struct data *d, const void *at, int64_t count, MPI_Datatype type);
+bool data_out(struct data *d, void *at, int64_t count, MPI_Datatype type);
 /* Data that are written, and of which some are read before. */
-bool data_both(struct data *d, void *at, int count, MPI_Datatype type);
+bool data_both(struct data *d, void *at, int64_t count, MPI_Datatype type);
 /* The same of blocks of `ranks` ranks. */
 bool data_in_blocks(struct data *d, const void *at, int ranks, const int counts[],
 	const int places[], MPI_Datatype type);

@@ -2,9 +2,12 @@
  *
  * Types and operations of MPI, as bytes and as those of pmx.
  */
+#include <limits.h>
 #include <stdlib.h>
 
 #include "mpicoll.h"
+
+#define PART (1u << 30) /* bytes */
 
 /* Whether elements of the type are their bytes, one right behind the other. */
 static bool
@@ -23,16 +26,55 @@ is_plain(MPI_Datatype type)
 }
 
 uint64_t
-data_bytes(int count, MPI_Datatype type)
+data_bytes(int64_t count, MPI_Datatype type)
 {
-	int size;
+	MPI_Count size;
 
-	PMPI_Type_size(type, &size);
+	PMPI_Type_size_x(type, &size);
 	return (uint64_t)count * (uint64_t)size;
 }
 
+/* Calls `convert` for parts of that many elements at `at`, and of their packed bytes, since the MPI
+ * library counts bytes as int. false: one element is longer than a part. */
 static bool
-make(struct data *d, const void *at, int count, MPI_Datatype type)
+in_parts(void *at, int64_t count, MPI_Datatype type, uint8_t *packed,
+	void (*convert)(void *at, int count, MPI_Datatype type, void *packed, int bytes))
+{
+	const uint64_t each = data_bytes(1, type);
+	MPI_Aint low, extent;
+
+	if (each > PART)
+		return false;
+	const int64_t most = each != 0 ? (int64_t)(PART / each) : INT_MAX;
+
+	PMPI_Type_get_extent(type, &low, &extent);
+	for (int64_t i = 0; i < count; i += most) {
+		const int n = (int)(count - i < most ? count - i : most);
+
+		convert((uint8_t *)at + i * extent, n, type, packed + (uint64_t)i * each,
+			(int)((uint64_t)n * each));
+	}
+	return true;
+}
+
+static void
+pack(void *at, int count, MPI_Datatype type, void *packed, int bytes)
+{
+	int position = 0;
+
+	PMPI_Pack(at, count, type, packed, bytes, &position, MPI_COMM_SELF);
+}
+
+static void
+unpack(void *at, int count, MPI_Datatype type, void *packed, int bytes)
+{
+	int position = 0;
+
+	PMPI_Unpack(packed, bytes, &position, at, count, type, MPI_COMM_SELF);
+}
+
+static bool
+make(struct data *d, const void *at, int64_t count, MPI_Datatype type)
 {
 	*d = (struct data){
 		.at = (void *)(uintptr_t)at,
@@ -50,19 +92,14 @@ make(struct data *d, const void *at, int count, MPI_Datatype type)
 }
 
 bool
-data_in(struct data *d, const void *at, int count, MPI_Datatype type)
+data_in(struct data *d, const void *at, int64_t count, MPI_Datatype type)
 {
-	int position = 0;
-
-	if (!make(d, at, count, type))
-		return false;
-	if (d->packed)
-		PMPI_Pack(at, count, type, d->at, (int)d->bytes, &position, MPI_COMM_SELF);
-	return true;
+	return make(d, at, count, type) &&
+		(!d->packed || in_parts((void *)(uintptr_t)at, count, type, d->at, pack));
 }
 
 bool
-data_out(struct data *d, void *at, int count, MPI_Datatype type)
+data_out(struct data *d, void *at, int64_t count, MPI_Datatype type)
 {
 	if (!make(d, at, count, type))
 		return false;
@@ -71,7 +108,7 @@ data_out(struct data *d, void *at, int count, MPI_Datatype type)
 }
 
 bool
-data_both(struct data *d, void *at, int count, MPI_Datatype type)
+data_both(struct data *d, void *at, int64_t count, MPI_Datatype type)
 {
 	if (!data_in(d, at, count, type))
 		return false;
@@ -123,13 +160,13 @@ bool
 data_in_blocks(struct data *d, const void *at, int ranks, const int counts[], const int places[],
 	MPI_Datatype type)
 {
-	int position = 0;
-
 	if (!make_blocks(d, at, ranks, counts, places, type))
 		return false;
-	for (int r = 0; d->packed && r < ranks; r++)
-		PMPI_Pack(block_at(d, at, r), counts[r], type, d->at, (int)d->bytes, &position,
-			MPI_COMM_SELF);
+	for (int r = 0; d->packed && r < ranks; r++) {
+		if (!in_parts(block_at(d, at, r), counts[r], type,
+			    (uint8_t *)d->at + d->blocks.begins[r], pack))
+			return false;
+	}
 	return true;
 }
 
@@ -156,14 +193,12 @@ data_both_blocks(struct data *d, void *at, int ranks, const int counts[], const 
 void
 data_end(struct data *d)
 {
-	int position = 0;
-
+	/* the data could be packed, or would not be here */
 	if (d->home != NULL && d->counts == NULL)
-		PMPI_Unpack(d->at, (int)d->bytes, &position, d->home, d->count, d->type,
-			MPI_COMM_SELF);
+		in_parts(d->home, d->count, d->type, d->at, unpack);
 	for (int r = 0; d->home != NULL && d->counts != NULL && r < d->count; r++)
-		PMPI_Unpack(d->at, (int)d->bytes, &position, block_at(d, d->home, r), d->counts[r],
-			d->type, MPI_COMM_SELF);
+		in_parts(block_at(d, d->home, r), d->counts[r], d->type,
+			(uint8_t *)d->at + d->blocks.begins[r], unpack);
 	if (d->packed)
 		free(d->at);
 	free((void *)(uintptr_t)d->blocks.lens);
