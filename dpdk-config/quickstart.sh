@@ -140,7 +140,7 @@ stop() {
 leftovers() {
 	local runtime=${RUNTIME_DIRECTORY:-/var/run} path
 
-	for path in "$runtime"/dpdk/pmxq[01] /run/pmx-dpdk-pmxq[01].pid /run/pmx-dpdk/pmxq[01].sock; do
+	for path in "$runtime"/dpdk/pmxq[01] /run/pmx-dpdk/pmxq[01].pid /run/pmx-dpdk/pmxq[01].sock; do
 		[ -e "$path" ] && echo "$path"
 	done
 	# whole names: those of an instance that is called pmxqueue, or pmxq0map_1, are not ours

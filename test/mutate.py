@@ -37,7 +37,7 @@ d=$(mktemp -d) && export RUNTIME_DIRECTORY=$d && cd "$d" || exit 2
 printf '[node]\nid = 0\nname = mutate%s\n[link 0]\ndriver = loop\nport = m\n[limits]\ncontexts = 16\nmbufs = 8192\n[access]\nsocket = %s/sock\n[nodes]\n0 = auto\n' "$1" "$d" >ini
 "$0/app/pmx-dpdk" --no-pci --no-huge -m 256 -l 0 -- ini &
 daemon=$!
-trap 'kill -9 $(jobs -p); rm -rf "$d" /run/pmx-dpdk-mutate$1.pid' EXIT
+trap 'kill -9 $(jobs -p); rm -rf "$d" /run/pmx-dpdk/mutate$1.pid' EXIT
 trap 'exit 1' TERM
 for i in {1..100}; do [ -S sock ] && break; sleep 0.05; done
 "$0/test/thin" serve "$d/sock" 1 >serving &

@@ -238,40 +238,21 @@ is_socket_name(const struct dirent *e)
 	return strcmp(dot, ".sock") == 0 || strcmp(dot, ".new") == 0;
 }
 
-static int
-is_pid_name(const struct dirent *e)
-{
-	size_t len = strlen(e->d_name);
-
-	return strncmp(e->d_name, "pmx-dpdk-", 9) == 0 && len > 4 &&
-		strcmp(e->d_name + len - 4, ".pid") == 0;
-}
-
-/* Checks the directory where primaries of this user keep sockets and PID files. */
+/* Checks the directory where primaries of this user keep sockets and process numbers. The next
+ * primary removes numbers that nobody holds. */
 static void
 check_run(struct doctor *d)
 {
-	const char *base = run_base();
-	char *dir = text("%s/pmx-dpdk", base);
+	char dir[RUN_DIR_MAX];
 	struct dirent **names;
+
+	run_dir(dir, sizeof(dir));
 	int n = scandir(dir, &names, is_socket_name, alphasort);
 
 	for (int i = 0; i < n; i++) {
 		char *path = text("%s/%s", dir, names[i]->d_name);
 
 		check_socket(d, path);
-		free(path);
-		free(names[i]);
-	}
-	if (n >= 0)
-		free(names);
-	free(dir);
-	n = scandir(base, &names, is_pid_name, alphasort);
-	for (int i = 0; i < n; i++) {
-		char *path = text("%s/%s", base, names[i]->d_name);
-
-		check_file(d, path, "leftover process number", "no primary holds it",
-			!is_locked(path));
 		free(path);
 		free(names[i]);
 	}

@@ -120,19 +120,39 @@ doctor_choice(struct doctor *d)
 	free(where);
 }
 
+static bool
+has_mpirun(void)
+{
+	char dirs[4096], *save = NULL;
+	const char *path = getenv("PATH");
+	bool found = false;
+
+	snprintf(dirs, sizeof(dirs), "%s", path != NULL ? path : "");
+	for (const char *dir = strtok_r(dirs, ":", &save); dir != NULL && !found;
+		dir = strtok_r(NULL, ":", &save)) {
+		char *file = text("%s/mpirun", dir);
+
+		found = access(file, X_OK) == 0;
+		free(file);
+	}
+	return found;
+}
+
 void
 doctor_mpi(struct doctor *d)
 {
 	const char *dirs = getenv("FI_PROVIDER_PATH");
 	const char *where = dirs != NULL ? dirs : PROVIDER_DIR;
-	bool there = provider_is_in(where), openmpi = access(OPENMPI_FILE, R_OK) == 0;
+	/* other programs bring Open MPI's files with them */
+	bool there = provider_is_in(where),
+	     openmpi = access(OPENMPI_FILE, R_OK) == 0 && has_mpirun();
 
 	if (!there && !openmpi)
 		return;
 	found(d, there ? OK : WARN, "mpi: provider",
 		there ? NULL : "ninja -C build install, or export FI_PROVIDER_PATH=.../build/ofi",
 		"%s %s %s", PROVIDER, there ? "is in" : "is not in", where);
-	if (!openmpi)
+	if (!there || !openmpi)
 		return;
 	doctor_mtl(d);
 	doctor_choice(d);

@@ -148,11 +148,13 @@ static const struct {
 	const char *name, *mend;
 } mends[] = {
 	{"drop_foreign", "harmless; a port or VLAN of its own avoids it"},
+	{"drop_setting", "the same proto.checksum on all nodes"},
 	{"drop_short", "something else sends to this port or address"},
 	{"drop_bad_ip", "check cable and port; something on the way mangles IPv4"},
 	{"drop_fragment", "lower link.mtu on all nodes to the path's MTU"},
 	{"drop_other_mac",
-		"harmless where a switch floods; otherwise mend mac= in the peers' [nodes]"},
+		"a peer's [nodes] has a wrong mac= for this node: mend it; or a switch floods, "
+		"which is harmless"},
 	{"drop_segmented", "the same link.mtu on all nodes"},
 	{"drop_oversized", "the same link.mtu on all nodes"},
 	{"drop_no_checksum", "the same proto.checksum on all nodes"},
@@ -245,6 +247,30 @@ peers_in(json_t *peers, const char *state, char *names, size_t size)
 	return n;
 }
 
+/* What a peer says of itself that does not go together with this node. Returns whether there is
+ * such. */
+static bool
+check_terms(struct visit *v, const json_t *p)
+{
+	const uint64_t payload = get_u64(v->info, "payload_max"), its = get_u64(p, "says_payload");
+	const bool on = strcmp(get_text(p, "says_checksum"), "on") == 0;
+
+	if (get_u64(p, "unlike"))
+		tell(v, FAIL, "peers", "the same proto.checksum on both",
+			"node %" PRIu64 " '%s' has proto.checksum = %s, this one %s: no message "
+			"passes",
+			get_u64(p, "node"), get_text(p, "says_name"), on ? "on" : "off",
+			on ? "off" : "on");
+	else if (its != 0 && its != payload)
+		tell(v, WARN, "peers", "the same link.mtu on both",
+			"node %" PRIu64 " '%s' takes %" PRIu64 " bytes a frame, this one %" PRIu64
+			": what is longer ends with EMSGSIZE",
+			get_u64(p, "node"), get_text(p, "says_name"), its, payload);
+	else
+		return false;
+	return true;
+}
+
 static void
 check_peers(struct visit *v)
 {
@@ -269,7 +295,15 @@ check_peers(struct visit *v)
 			"addresses, and whether the network passes the frames",
 			"%u of %zu are asked and have not answered yet: node %s", silent,
 			json_array_size(peers), asking);
-	if (dead + silent == 0)
+	unsigned unlike = 0;
+	json_t *p;
+	size_t i;
+
+	json_array_foreach(peers, i, p) {
+		if (unlike < PEERS_NAMED)
+			unlike += check_terms(v, p);
+	}
+	if (dead + silent + unlike == 0)
 		tell(v, OK, "peers", NULL, "%zu in [nodes]; %u of them were not spoken to yet",
 			json_array_size(peers), peers_in(peers, "unused", unused, sizeof(unused)));
 	json_decref(peers);

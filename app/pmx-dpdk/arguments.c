@@ -6,12 +6,16 @@
 #include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
+#include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <rte_config.h>
+#include <rte_ether.h>
 
 #include "arguments.h"
 #include "channel/instance.h"
@@ -33,6 +37,7 @@ enum option_number {
 	NO_HUGE,
 	IN_MEMORY,
 	LEGACY_MEM,
+	VDEV,
 };
 
 /* The options that matter here; the others are needed to recognise abbreviations and arguments of
@@ -67,7 +72,7 @@ static const struct option longs[] = {
 	{"syslog", required_argument, NULL, OTHER},
 	{"telemetry", no_argument, NULL, OTHER},
 	{"trace", required_argument, NULL, OTHER},
-	{"vdev", required_argument, NULL, OTHER},
+	{"vdev", required_argument, NULL, VDEV},
 	{"vfio-intr", required_argument, NULL, OTHER},
 	{"vfio-vf-token", required_argument, NULL, OTHER},
 	{"vmware-tsc-map", no_argument, NULL, OTHER},
@@ -80,6 +85,7 @@ arguments_read(struct eal_arguments *a, int argc, char **argv)
 	int opt;
 
 	memset(a, 0, sizeof(*a));
+	a->any = argc > 1;
 	opterr = 0; /* the EAL reports errors */
 	optind = 0; /* start from the beginning */
 	/* "-": do not reorder the arguments */
@@ -115,6 +121,10 @@ arguments_read(struct eal_arguments *a, int argc, char **argv)
 			break;
 		case LEGACY_MEM:
 			a->legacy_mem = true;
+			break;
+		case VDEV:
+			if (a->vdev_count < sizeof(a->vdevs) / sizeof(a->vdevs[0]))
+				a->vdevs[a->vdev_count++] = optarg;
 			break;
 		default: /* the EAL checks the others */
 			break;
@@ -411,6 +421,122 @@ find_memory(const struct eal_arguments *a, const struct config *c, bool left, st
 	return 0;
 }
 
+/* ------------------------------------------------------------------ ports */
+
+/* The argument that makes that virtual device, or NULL. */
+static const char *
+vdev_of(const struct eal_arguments *a, const char *port)
+{
+	const size_t len = strlen(port);
+
+	for (unsigned i = 0; i < a->vdev_count; i++) {
+		const char *v = a->vdevs[i];
+
+		if (strncmp(v, port, len) == 0 && (v[len] == 0 || v[len] == ','))
+			return v;
+	}
+	return NULL;
+}
+
+/* Copies the network interface that a virtual device is to use. false: it uses none. */
+static bool
+interface_of(const char *vdev, char *name, size_t size)
+{
+	const char *at = strstr(vdev, ",iface=");
+
+	/* of others it is the path of a socket, or what they make */
+	if (strncmp(vdev, "net_af_", 7) != 0 || at == NULL)
+		return false;
+	snprintf(name, size, "%.*s", (int)strcspn(at + 7, ","), at + 7);
+	return true;
+}
+
+/* Asks the kernel for something of an interface. */
+static bool
+ask_interface(const char *name, unsigned long what, struct ifreq *r)
+{
+	const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	memset(r, 0, sizeof(*r));
+	snprintf(r->ifr_name, sizeof(r->ifr_name), "%s", name);
+	const bool told = fd >= 0 && ioctl(fd, what, r) == 0;
+
+	if (fd >= 0)
+		close(fd);
+	return told;
+}
+
+/* Says if peers with the same [nodes] would send to another address than the interface has. */
+static void
+check_own_address(const struct config *c, unsigned link, const char *interface)
+{
+	const struct config_peer *own = &c->peers[c->id];
+	const struct rte_ether_addr *mac = &own->addr[link].mac;
+	char text[RTE_ETHER_ADDR_FMT_SIZE], has[RTE_ETHER_ADDR_FMT_SIZE];
+	struct rte_ether_addr made_up, real;
+	struct ifreq r;
+
+	config_made_up_mac(c->id, &made_up);
+	if (!(own->links >> link & 1) || memcmp(mac, &made_up, sizeof(*mac)) == 0 ||
+		rte_is_zero_ether_addr(mac) || !ask_interface(interface, SIOCGIFHWADDR, &r))
+		return;
+	memcpy(&real, r.ifr_hwaddr.sa_data, sizeof(real));
+	rte_ether_format_addr(text, sizeof(text), mac);
+	rte_ether_format_addr(has, sizeof(has), &real);
+	if (memcmp(mac, &real, sizeof(real)) != 0)
+		fprintf(stderr,
+			"pmx-dpdk: [nodes] says that node %u is %s, but %s has %s: peers with this "
+			"table send to an address that is not here\n",
+			c->id, text, interface, has);
+}
+
+static int
+check_port(const struct eal_arguments *a, const struct config *c, unsigned link, char *error,
+	size_t error_len)
+{
+	const struct link_config *l = &c->links[link].link;
+	const char *vdev = vdev_of(a, l->port);
+	char interface[IFNAMSIZ];
+	struct ifreq r;
+
+	/* without EAL arguments it is the configuration alone that is checked */
+	if (a->any && strncmp(l->port, "net_", 4) == 0 && vdev == NULL) {
+		snprintf(error, error_len,
+			"port '%s' does not exist: no EAL argument --vdev makes it", l->port);
+		return -EINVAL;
+	}
+	if (vdev == NULL || !interface_of(vdev, interface, sizeof(interface)))
+		return 0;
+	if (!ask_interface(interface, SIOCGIFMTU, &r)) {
+		snprintf(error, error_len,
+			"--vdev=%s: there is no interface %s here: 'ip link' lists them", vdev,
+			interface);
+		return -EINVAL;
+	}
+	if ((uint32_t)r.ifr_mtu < l->mtu && l->encap != LINK_ENCAP_VLAN) {
+		snprintf(error, error_len,
+			"[link %u] mtu = %u, but %s carries %d: 'ip link set %s mtu %u', or lower "
+			"mtu on all nodes",
+			link, l->mtu, interface, r.ifr_mtu, interface, l->mtu);
+		return -EINVAL;
+	}
+	check_own_address(c, link, interface);
+	return 0;
+}
+
+static int
+check_ports(const struct eal_arguments *a, const struct config *c, char *error, size_t error_len)
+{
+	int result = 0;
+
+	for (unsigned i = 0; i < CONFIG_LINKS_MAX && result == 0; i++) {
+		if (c->links[i].used && strcmp(c->links[i].link.driver, "udp") != 0 &&
+			strcmp(c->links[i].link.driver, "loop") != 0)
+			result = check_port(a, c, i, error, error_len);
+	}
+	return result;
+}
+
 int
 arguments_host(const struct eal_arguments *a, const struct config *c, bool left,
 	struct config_host *h, char *error, size_t error_len)
@@ -423,7 +549,8 @@ arguments_host(const struct eal_arguments *a, const struct config *c, bool left,
 			a->file_prefix, c->name);
 		return -EINVAL;
 	}
-	if (count_lcores(a, c, &h->lcores, error, error_len) != 0)
+	if (count_lcores(a, c, &h->lcores, error, error_len) != 0 ||
+		check_ports(a, c, error, error_len) != 0)
 		return -EINVAL;
 	int result = find_memory(a, c, left, h, error, error_len);
 

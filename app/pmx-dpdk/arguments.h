@@ -20,6 +20,9 @@ struct eal_arguments {
 	const char *memory_mib; /* -m */
 	const char *socket_mem, *socket_limit;
 	bool no_huge, in_memory, legacy_mem;
+	const char *vdevs[16]; /* of each --vdev */
+	unsigned vdev_count;
+	bool any; /* there are EAL arguments */
 };
 
 void arguments_read(struct eal_arguments *a, int argc, char **argv);

@@ -4,6 +4,7 @@
  * the work.
  */
 #define ALLOW_EXPERIMENTAL_API /* rte_pcapng_copy is experimental in DPDK 22.11 */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -99,38 +100,98 @@ struct options {
 
 /* ------------------------------------------------------------------ one instance per node */
 
+/* Opens the file, and takes its lock. false: *fd is -1, or it is the file without a lock that
+ * counts. */
+static bool
+open_locked(const char *path, int *fd)
+{
+	struct stat mine, now;
+
+	*fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (*fd < 0)
+		return false;
+	/* whoever can read it could keep its lock */
+	if (fchmod(*fd, 0600) != 0 || flock(*fd, LOCK_EX | LOCK_NB) != 0)
+		return false;
+	/* who starts at this moment may have taken it for a leftover */
+	return fstat(*fd, &mine) == 0 && stat(path, &now) == 0 && mine.st_ino == now.st_ino;
+}
+
+static int
+is_number_file(const struct dirent *e)
+{
+	const size_t len = strlen(e->d_name);
+
+	return len > 4 && strcmp(e->d_name + len - 4, ".pid") == 0;
+}
+
+/* Removes process numbers, and the sockets, of primaries of this user that were killed. */
+static void
+clear_numbers(const char *dir)
+{
+	struct dirent **names;
+	const int n = scandir(dir, &names, is_number_file, NULL);
+
+	for (int i = 0; i < n; i++) {
+		char path[RUN_DIR_MAX + 300];
+
+		snprintf(path, sizeof(path), "%s/%s", dir, names[i]->d_name);
+		int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+
+		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) {
+			unlink(path);
+			strcpy(path + strlen(path) - 4, ".sock");
+			unlink(path);
+		}
+		if (fd >= 0)
+			close(fd);
+		free(names[i]);
+	}
+	if (n >= 0)
+		free(names);
+}
+
 /* Takes the lock of the instance's name. patience: seconds to wait for the previous instance to
  * end. Returns the descriptor of the lock file, or -1. */
 static int
 lock_instance(const char *name, char *path, size_t size, unsigned patience)
 {
-	char pid[16];
+	char dir[RUN_DIR_MAX], pid[16];
+	int fd = -1, result = run_dir_make(dir, sizeof(dir));
 
-	snprintf(path, size, "%s/pmx-dpdk-%s.pid", run_base(), name);
-	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-
-	if (fd < 0) {
-		fprintf(stderr, "pmx-dpdk: %s: %s\n", path, strerror(errno));
+	snprintf(path, size, "%s/%s.pid", dir, name);
+	if (result != 0) {
+		fprintf(stderr, "pmx-dpdk: %s: %s\n", dir,
+			result == -EPERM ? "another user has made it: nobody is safe who looks for "
+					   "sockets there. Remove it, or set XDG_RUNTIME_DIR"
+					 : strerror(-result));
 		return -1;
 	}
-	for (unsigned i = 0; i < patience * 1000 && flock(fd, LOCK_EX | LOCK_NB) != 0; i++)
-		usleep(1000);
-	if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-		ssize_t n = read(fd, pid, sizeof(pid) - 1);
+	for (unsigned i = 0; !open_locked(path, &fd); i++) {
+		if (fd < 0) {
+			fprintf(stderr, "pmx-dpdk: %s: %s\n", path, strerror(errno));
+			return -1;
+		}
+		if (i >= patience * 1000 && flock(fd, LOCK_EX | LOCK_NB) != 0) {
+			ssize_t n = read(fd, pid, sizeof(pid) - 1);
 
-		pid[n > 0 ? n : 0] = 0;
-		pid[strcspn(pid, "\n")] = 0;
-		fprintf(stderr,
-			"pmx-dpdk: an instance '%s' already runs as process %s (%s): stop it with "
-			"'kill %s', or give this one another node.name\n",
-			name, pid, path, pid);
+			pid[n > 0 ? n : 0] = 0;
+			pid[strcspn(pid, "\n")] = 0;
+			fprintf(stderr,
+				"pmx-dpdk: an instance '%s' already runs as process %s (%s): stop "
+				"it with 'kill %s', or give this one another node.name\n",
+				name, pid, path, pid);
+			close(fd);
+			return -1;
+		}
 		close(fd);
-		return -1;
+		usleep(1000);
 	}
 	int n = snprintf(pid, sizeof(pid), "%d\n", getpid());
 
 	if (ftruncate(fd, 0) != 0 || write(fd, pid, (size_t)n) != n)
 		fprintf(stderr, "pmx-dpdk: %s: cannot write the process number\n", path);
+	clear_numbers(dir);
 	return fd;
 }
 
@@ -492,6 +553,8 @@ serve(const struct options *o, struct config *config)
 		fprintf(stderr, "pmx-dpdk: node %u '%s' ready\n", node->config.id, name);
 		notify_ready(o, &node->config);
 		result = run_lanes(node);
+		if (result == 0 && node->ends_as_twin)
+			result = EXIT_WRONG;
 	}
 	if (result == 0 && node->successor > 0) {
 		attach_pause();

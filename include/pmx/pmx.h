@@ -34,6 +34,15 @@ extern "C" {
 /** Marks what the library exports. */
 #define PMX_API __attribute__((visibility("default")))
 
+/** The version that a program is compiled for. While the first number is 0, each change of the
+ * second one may change the interface: compile programs anew then. */
+#define PMX_VERSION        "0.1.0"
+/** The same for comparing: 10000 times the first number, 100 times the second, and the third. */
+#define PMX_VERSION_NUMBER 100
+
+/** Returns the version of the library that runs, as PMX_VERSION. Any thread. */
+PMX_API const char *pmx_version(void);
+
 /** Longest payload that a message structure carries by itself, bytes. */
 #define PMX_INLINE_MAX  104
 /** Any free context number: see pmx_context_params.context. */
@@ -507,6 +516,11 @@ PMX_API void pmx_free(struct pmx_context *ctx, void *addr);
  * same addresses. Meanwhile no other thread may write there. From then on until it is unmapped it
  * is as fast as memory of pmx_alloc(), and a child of fork() shares it with its parent. Memory that
  * is not private, anonymous and writable is -EINVAL.
+ *
+ * It is for memory that the program maps and unmaps itself, not for that of an allocator: adopted
+ * memory keeps its bytes when it is given back by madvise() with MADV_DONTNEED or MADV_FREE, while
+ * allocators rely on zeros there. (So it is not for malloc(), but for a mapping of the program's
+ * own, its stack, or what malloc() has mapped for one block alone and unmaps with it.)
  */
 PMX_API int pmx_register(struct pmx_context *ctx, void *addr, uint64_t len, unsigned access,
 	struct pmx_remote *remote);
@@ -749,7 +763,9 @@ PMX_API int pmx_atomic_here(enum pmx_atomic_op op, enum pmx_atomic_type type, vo
  * @retval -ENOTCONN     the area is a group's, of which this context is no member there, or no
  *                       longer
  * @retval -EPERM        the region belongs to another context
- * @retval -EFAULT       memory that was registered, or the local memory, is gone
+ * @retval -EFAULT       memory that was registered, or the local memory, is gone. (In a thin client
+ *                       the thread that calls copies local memory that is not of pmx_alloc(), as
+ *                       sends do: what may not be accessed there is SIGSEGV, as of memcpy())
  * @retval -ENOSPC       no room for another pin: see pmx_remote_pin()
  * @retval -EINVAL       a part that does not fit the region; pmx_atomic(): see there
  * @retval -ENOBUFS      the bytes are there, but the notification was lost, since its receiver does

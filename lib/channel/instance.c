@@ -4,6 +4,7 @@
  */
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <mntent.h>
 #include <stdio.h>
@@ -40,23 +41,51 @@ instance_name_ok(const char *name)
 	return true;
 }
 
-const char *
-run_base(void)
+void
+run_dir(char *dir, size_t size)
 {
-	const char *base = geteuid() == 0 ? "/run" : getenv("XDG_RUNTIME_DIR");
+	const char *base = getenv("XDG_RUNTIME_DIR");
 
-	return base ? base : "/tmp";
+	if (geteuid() == 0)
+		snprintf(dir, size, "%s", ATTACH_SOCKETS);
+	else if (base != NULL && *base != 0)
+		snprintf(dir, size, "%s/pmx-dpdk", base);
+	else
+		snprintf(dir, size, "/tmp/pmx-dpdk-%u", geteuid());
+}
+
+int
+run_dir_make(char *dir, size_t size)
+{
+	const mode_t mode = geteuid() == 0 ? 0755 : 0700;
+	struct stat st;
+
+	run_dir(dir, size);
+	/* whatever the umask is */
+	if (mkdir(dir, mode) == 0 ? chmod(dir, mode) != 0 : errno != EEXIST)
+		return -errno;
+	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int result = fd < 0              ? -errno
+		: fstat(fd, &st) != 0    ? -errno
+		: st.st_uid != geteuid() ? -EPERM
+		: fchmod(fd, mode) != 0  ? -errno
+					 : 0;
+
+	if (fd >= 0)
+		close(fd);
+	return result;
 }
 
 bool
 own_sockets(char *dir, size_t size)
 {
+	char path[RUN_DIR_MAX];
 	struct stat st;
 
 	/* others may write in /tmp: who waits for us there is to be nobody else */
-	return (size_t)snprintf(dir, size, "%s/pmx-dpdk", run_base()) < size &&
-		strcmp(dir, ATTACH_SOCKETS) != 0 && lstat(dir, &st) == 0 && S_ISDIR(st.st_mode) &&
-		st.st_uid == geteuid();
+	run_dir(path, sizeof(path));
+	return (size_t)snprintf(dir, size, "%s", path) < size && strcmp(dir, ATTACH_SOCKETS) != 0 &&
+		lstat(dir, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid();
 }
 
 const char *

@@ -17,9 +17,15 @@
 
 bool instance_name_ok(const char *name);
 
-/* Returns where a primary that this user runs keeps a directory pmx-dpdk for its socket, and its
- * process number: /run for root, else $XDG_RUNTIME_DIR, else /tmp. */
-const char *run_base(void);
+#define RUN_DIR_MAX 256
+
+/* Writes the directory where primaries that this user runs keep their sockets, NAME.sock, and
+ * process numbers, NAME.pid: /run/pmx-dpdk for root, else $XDG_RUNTIME_DIR/pmx-dpdk, else
+ * /tmp/pmx-dpdk-UID. */
+void run_dir(char *dir, size_t size);
+/* The same, and makes it if it is not there: root's for all to look into, others' for nobody else.
+ * 0; -EPERM: it is another user's; or another -errno. */
+int run_dir_make(char *dir, size_t size);
 
 /* Writes the directory of this user's own primaries' sockets to dir, if it is there, is this
  * user's, and is not ATTACH_SOCKETS, which belongs to root. */

@@ -165,6 +165,9 @@ static int
 share(struct pmx_context *ctx, int fd, void *at, uint64_t len, int watched)
 {
 	uint32_t number = MEMORIES_MAX;
+
+	if (ctx_gone(ctx))
+		return -EPIPE;
 	int result = ctx->node->way->memory(ctx, fd, at, len, watched, &number);
 
 	if (result == 0 && (number >= MEMORIES_MAX || ctx->pieces[number].addr != NULL))

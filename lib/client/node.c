@@ -227,6 +227,12 @@ pmx_node_close(struct pmx_node *node)
 	free(node);
 }
 
+const char *
+pmx_version(void)
+{
+	return PMX_VERSION;
+}
+
 void
 pmx_node_set_domain(struct pmx_node *node, uint32_t domain)
 {
@@ -273,6 +279,9 @@ static const struct {
 		"the receiver was restarted or closed while the message was on its way: it may or "
 		"may not have arrived; of a group or its calls: a member has left or died"},
 	{EDEADLK, "this member has that lock already, or waits for it: unlock it first"},
+	{EDQUOT,
+		"this user has as many contexts as one may have: close some, or raise "
+		"access.user_contexts or limits.contexts"},
 	{EEXIST,
 		"that number or address is taken: by an area, a group or a shared region of this "
 		"context, or by another mapping"},
@@ -292,7 +301,8 @@ static const struct {
 		"contexts"},
 	{EMSGSIZE,
 		"the message is longer than pmx_get_max_message(), or than the receiving node "
-		"takes: raise limits.send_buffers, receive_buffers or message_max; or than the "
+		"takes: raise limits.send_buffers, receive_buffers or message_max, and give all "
+		"nodes the same link.mtu (pmx-ctl doctor names those that differ); or than the "
 		"receive that took it, which has its first bytes"},
 	{ENAMETOOLONG, "the path of the primary's socket is longer than a Unix socket can have"},
 	{ENOBUFS,
@@ -332,6 +342,7 @@ static const struct {
 	{ESTALE,
 		"that result is no longer known, since a later one in its place failed: ask "
 		"sooner, or look at pmx_context_stat()"},
+	{ESRCH, "the process that attached has ended: its child attaches anew"},
 	{ETIMEDOUT, "no answer in time"},
 	{EUSERS, "no lcore number is left for another secondary: attach thin (PMX_ATTACH)"},
 };

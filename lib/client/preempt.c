@@ -27,6 +27,8 @@ stop(struct pmx_context *ctx, enum attach_stop what)
 	bool settled = false;
 	int result;
 
+	if (ctx_gone(ctx))
+		return -EPIPE;
 	while ((result = ctx->node->way->stop(ctx, PMX_DRAIN_US, what, &settled)) == 0 &&
 		!settled) {
 		if (clock_left(deadline) == 0)
@@ -56,6 +58,8 @@ pmx_context_start(struct pmx_context *ctx)
 {
 	bool settled;
 
+	if (ctx_gone(ctx))
+		return -EPIPE;
 	return ctx->node->way->stop(ctx, 0, ATTACH_STOP_START, &settled);
 }
 

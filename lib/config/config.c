@@ -30,10 +30,13 @@ config_range(const struct config *c, uint32_t ctx)
 void
 config_socket_path(const struct config *c, char *out, size_t size)
 {
+	char dir[RUN_DIR_MAX];
+
+	run_dir(dir, sizeof(dir));
 	if (*c->socket)
 		snprintf(out, size, "%s", c->socket);
 	else
-		snprintf(out, size, "%s/pmx-dpdk/%s.sock", run_base(), c->name);
+		snprintf(out, size, "%s/%s.sock", dir, c->name);
 }
 
 void

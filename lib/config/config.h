@@ -104,6 +104,7 @@ struct config {
 	/* [access] */
 	char socket[108]; /* path; "": derived from node.name; "off": none */
 	char socket_owner[32], socket_group[32], socket_mode[8];
+	uint32_t user_contexts;      /* 0: attach.c */
 	uint32_t direct;             /* enum direct_by */
 	uint32_t multicast;          /* enum multicast_by of channel.h */
 	uint32_t owner, group, mode; /* of the socket; UINT32_MAX: the process's own */

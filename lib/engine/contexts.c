@@ -20,6 +20,7 @@
 
 #include "engine/contexts.h"
 #include "engine/freeze.h"
+#include "engine/link_io.h"
 #include "engine/local.h"
 #include "engine/park.h"
 #include "engine/preempt.h"
@@ -424,6 +425,8 @@ engine_command(struct engine *e, struct command *cmd)
 	else if (cmd->op == COMMAND_FREEZE) {
 		freeze_begin(e);
 		cmd->result = 0;
+	} else if (cmd->op == COMMAND_ANNOUNCE) {
+		engine_announce(e);
 	} else if (cmd->op == COMMAND_PAUSE) {
 		cmd->result = 0;
 	} else if (cmd->contexts != NULL) {

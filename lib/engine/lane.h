@@ -292,15 +292,16 @@ struct tx_queue {
 
 enum command_op {
 	COMMAND_OPEN,
-	COMMAND_CLOSE,  /* graceful */
-	COMMAND_ABORT,  /* its process is gone */
-	COMMAND_MEMORY, /* add memory of the context that the node has mapped */
-	COMMAND_FREEZE, /* begin a take-over: see engine.frozen */
-	COMMAND_STOP,   /* preempt_stop for all of `contexts` that are of this lane */
-	COMMAND_START,  /* preempt_start for them */
-	COMMAND_PARK,   /* preempt_park for them */
-	COMMAND_LOAD,   /* preempt_load for them */
-	COMMAND_PAUSE,  /* wait while engine.paused is that ticket */
+	COMMAND_CLOSE,    /* graceful */
+	COMMAND_ABORT,    /* its process is gone */
+	COMMAND_MEMORY,   /* add memory of the context that the node has mapped */
+	COMMAND_FREEZE,   /* begin a take-over: see engine.frozen */
+	COMMAND_STOP,     /* preempt_stop for all of `contexts` that are of this lane */
+	COMMAND_START,    /* preempt_start for them */
+	COMMAND_PARK,     /* preempt_park for them */
+	COMMAND_LOAD,     /* preempt_load for them */
+	COMMAND_ANNOUNCE, /* engine_announce */
+	COMMAND_PAUSE,    /* wait while engine.paused is that ticket */
 };
 
 /* A request of another thread to a lane; engine_poll carries it out. */
@@ -414,6 +415,16 @@ struct node {
 	uint32_t frag_len;
 	uint32_t frame_room; /* config_frame_room */
 	uint32_t epoch;
+	uint64_t key[2]; /* struct proto_config.key */
+	/* another node with this one's number: engine_announce; written by lanes, for who
+	 * watches */
+	struct twin {
+		_Atomic uint32_t seen; /* times */
+		_Atomic uint64_t mac;  /* its bytes, the first one highest */
+		_Atomic uint32_t age_ms, epoch;
+		_Atomic uint32_t own_age_ms; /* at that moment */
+		_Atomic uint64_t at;         /* when it was heard last: TSC */
+	} twin;
 	struct rte_mbuf absent;             /* stands in slots of parked contexts: park.h; and in
 					     * those that an ending one no longer needs */
 	_Atomic int64_t mbufs_left;         /* not reserved for contexts, links or lanes */
@@ -422,6 +433,7 @@ struct node {
 	uint32_t context_least;             /* mbufs kept in reserve for each of the other
 					     * contexts */
 	uint32_t assembly_frames;           /* per lane, for unfinished messages to thin clients */
+	bool ends_as_twin;                  /* another node has its number */
 	_Atomic uint32_t aborts;            /* contexts whose processes ended */
 	struct mappings mappings;           /* of applications' memory */
 	struct services services;

@@ -275,6 +275,8 @@ checksum_ok(struct engine *e, const struct rte_mbuf *m)
 	const struct wire_hdr *h = rte_pktmbuf_mtod(m, const struct wire_hdr *);
 
 	if (!(h->flags & wire_be16(WIRE_F_CRC))) {
+		if (h->type == WIRE_HELLO) /* the core refuses it, and knows whose setting it is */
+			return true;
 		ENGINE_COUNT(e, drop_no_checksum);
 		return false;
 	}
@@ -309,6 +311,32 @@ link_in(struct engine *e, struct rte_mbuf *m)
 		link_ask(e, wire_be16(h->src_node), e->rails->rx_link, wire_be16(h->src_ctx),
 			wire_be32(h->seq), false);
 	rte_pktmbuf_free(m);
+}
+
+/* Another node has this one's number. It is told so, and whoever watches this node. */
+static __rte_noinline void
+twin_in(struct engine *e, struct rte_mbuf *m)
+{
+	const struct wire_hello *hello = rte_pktmbuf_mtod_offset(m, const struct wire_hello *,
+		WIRE_HDR_BYTES);
+	struct twin *t = &e->node->twin;
+	/* engine_announce() sends none but by links that have such a header */
+	const struct rte_ether_hdr *eth = (const struct rte_ether_hdr *)((const uint8_t *)hello -
+		WIRE_HDR_BYTES - config_encap_bytes(e->node->links[0].config.encap));
+	uint64_t mac = 0;
+
+	for (unsigned i = 0; i < RTE_ETHER_ADDR_LEN; i++)
+		mac = mac << 8 | eth->src_addr.addr_bytes[i];
+	atomic_store(&t->mac, mac);
+	atomic_store(&t->age_ms, wire_be32(hello->age));
+	atomic_store(&t->own_age_ms, proto_age_ms(e->proto));
+	atomic_store(&t->epoch, wire_be32(hello->epoch));
+	rte_pktmbuf_free(m);
+	if (e->now - atomic_load(&t->at) >= rte_get_tsc_hz() / 10) {
+		atomic_store(&t->at, e->now);
+		engine_announce(e);
+	}
+	atomic_fetch_add(&t->seen, 1);
 }
 
 /* Its receivers may be on any lane: each gets a reference. */
@@ -349,6 +377,8 @@ frame_to_core(struct engine *e, struct rte_mbuf *m)
 		multicast_in(e, m);
 	else if (unlikely(r == PROTO_RX_LINK))
 		link_in(e, m);
+	else if (unlikely(r == PROTO_RX_TWIN))
+		twin_in(e, m);
 }
 
 /* The same for one that a peer with several links may have sent. */
@@ -710,6 +740,7 @@ link_ask(struct engine *e, uint16_t node, unsigned link, uint16_t lane, uint32_t
 		.dst_node = node,
 		.src_ctx = (uint16_t)e->lane,
 		.dst_ctx = lane,
+		.session = proto_session(e->proto, node),
 		.seq = round,
 	};
 	struct rte_mbuf *m = q->n < TX_QUEUE - BURST_MAX ? frame_of(e, &o, peer) : NULL;
@@ -720,6 +751,35 @@ link_ask(struct engine *e, uint16_t node, unsigned link, uint16_t lane, uint32_t
 	put_head(e, m, &o, peer);
 	q->m[q->n++] = m;
 	e->tx_waiting = true;
+}
+
+void
+engine_announce(struct engine *e)
+{
+	struct node *n = e->node;
+
+	for (unsigned i = 0; i < n->link_count; i++) {
+		struct peer all = n->multicast[i];
+		struct tx_queue *q = &e->txq[i];
+		struct proto_out o = {
+			.handle = PROTO_NO_HANDLE,
+			.node = WIRE_NOBODY,
+			.head_len = WIRE_HDR_BYTES + sizeof(struct wire_hello),
+		};
+		const enum link_encap encap = n->links[i].config.encap;
+		struct rte_mbuf *m;
+
+		/* who has the same IP address is found by ARP */
+		if (!n->links[i].multicast ||
+			(encap != LINK_ENCAP_ETHER && encap != LINK_ENCAP_VLAN) ||
+			q->n >= TX_QUEUE - BURST_MAX || (m = frame_of(e, &o, &all)) == NULL)
+			continue;
+		memset(all.encap + LINK_ENCAP_MAX - all.encap_len, 0xFF, RTE_ETHER_ADDR_LEN);
+		proto_announce(e->proto, o.head, e->now);
+		put_head(e, m, &o, &all);
+		q->m[q->n++] = m;
+		e->tx_waiting = true;
+	}
 }
 
 void

@@ -47,6 +47,9 @@ void engine_multicast(struct engine *e, uint32_t links, uint32_t group, uint16_t
 bool engine_multicast_room(const struct engine *e);
 /* A queue has a burst of frames of frame_queue(): they go now, as far as the link takes them. */
 void engine_tx_full(struct engine *e);
+/* Says to all on the node's links, as far as these can, which number it has: whoever has the same
+ * one answers in the same way. */
+void engine_announce(struct engine *e);
 /* To be called at e->rails->at: asks the peers with several links whether they work. */
 void engine_ask_links(struct engine *e);
 /* Prepares what is needed to send to that node, such as the encapsulation of its frames. Called

@@ -8,6 +8,7 @@
 #include <rte_cycles.h>
 
 #include "engine/rails.h"
+#include "wire/siphash.h"
 
 /* Frames of the peer are to be expected by the links that are up. Those of one that uses one link
  * at a time keep their order. */
@@ -58,8 +59,14 @@ begin(struct engine *e)
 	};
 	l->at = l->soonest = UINT64_MAX;
 	l->count = l->next = 0;
-	for (uint32_t i = 0; i < e->nodes_max; i++)
-		l->of[i] = (struct rails){.all = has_rails(e, i) ? c->peers[i].links : 0};
+	for (uint32_t i = 0; i < e->nodes_max; i++) {
+		const uint64_t whose[2] = {e->lane, i};
+
+		l->of[i] = (struct rails){
+			.all = has_rails(e, i) ? c->peers[i].links : 0,
+			.round = (uint32_t)siphash(e->node->key, whose, 2),
+		};
+	}
 }
 
 int
@@ -172,7 +179,9 @@ lane_rails_hear(struct engine *e, unsigned link, const struct wire_hdr *h)
 
 	e->rails->rx_link = link;
 	proto_rx_link(e->proto, link);
-	if (likely(node < e->nodes_max && e->rails->of[node].all >> link & 1))
+	/* whoever sends on that link could have sent others */
+	if (likely(node < e->nodes_max && e->rails->of[node].all >> link & 1 && h->session != 0 &&
+		    h->session == wire_be32(proto_session(e->proto, node))))
 		rails_heard(&e->rails->of[node], link);
 }
 

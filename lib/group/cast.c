@@ -174,9 +174,8 @@ write_head(const struct membership *m, const struct chunk *k, struct group_cast_
 	uint64_t at)
 {
 	const uint32_t words = BITS_WORDS(m->count);
-	const struct wire_multi h = {
+	struct wire_multi h = {
 		.group = wire_be32(m->id),
-		.digest = wire_be32(wire_group_digest(m->key)),
 		.number = wire_be32(k->number),
 		.rank = wire_be16(m->rank),
 		.frame = k->sent,
@@ -192,6 +191,8 @@ write_head(const struct membership *m, const struct chunk *k, struct group_cast_
 
 		memcpy(f->head + sizeof(h) + w * sizeof(ranks), &ranks, sizeof(ranks));
 	}
+	h.tag = wire_be32(wire_multi_tag(m->key, f->head, (uint16_t)words));
+	memcpy(f->head, &h, sizeof(h));
 	f->head_len = (uint32_t)WIRE_MULTI_HEAD(m->count);
 }
 
@@ -356,7 +357,16 @@ marks_free(struct groups *g, struct membership *m, uint16_t rank)
 		mark_free(g, m, m->members[rank].marks);
 }
 
-/* Is the chunk answered for? It is noted that there is one with that number. */
+/* Is the chunk of that number known to be answered for? */
+static bool
+has_got(const struct member *who, uint32_t number)
+{
+	const uint32_t behind = who->top - number;
+
+	return behind < 8 && who->answered >> behind & 1;
+}
+
+/* Is the chunk answered for, or too old? It is noted that there is one with that number. */
 static bool
 is_answered(struct groups *g, struct membership *m, uint16_t rank, uint32_t number)
 {
@@ -366,7 +376,7 @@ is_answered(struct groups *g, struct membership *m, uint16_t rank, uint32_t numb
 	if (ahead <= -WIRE_CHUNKS_OPEN)
 		return true;
 	if (ahead <= 0)
-		return who->answered >> -ahead & 1;
+		return has_got(who, number);
 	who->top = number;
 	who->answered = ahead < 8 ? (uint8_t)(who->answered << ahead) : 0;
 	/* those that cannot be under way any more, by a sender that keeps to the rules */
@@ -470,7 +480,7 @@ hears(struct groups *g, struct membership *m, struct group_addr from, const void
 	if (m->id != wire_be32(h->group) || m->state != MEMBERSHIP_OPEN || rank == m->rank)
 		return false;
 	if (!is_of(m, rank, from) || m->members[rank].gone ||
-		wire_be32(h->digest) != wire_group_digest(m->key)) {
+		wire_be32(h->tag) != wire_multi_tag(m->key, payload, wire_be16(h->words))) {
 		count(g, GROUP_REFUSED);
 		return false;
 	}
@@ -539,7 +549,9 @@ cast_message(struct groups *g, struct membership *m, uint16_t from, const struct
 		has_answered(g, m, k, from, wire_group_wide(h));
 	} else if (h->op == WIRE_G_ROUND && from != m->rank && frames >= 1 &&
 		frames <= WIRE_CHUNK_MAX && number != 0) {
-		if (m->state != MEMBERSHIP_OPEN || is_answered(g, m, from, number))
+		/* of one that is too old nothing is kept: all of it lacks */
+		if (m->state != MEMBERSHIP_OPEN ||
+			(is_answered(g, m, from, number) && has_got(&m->members[from], number)))
 			return;
 		const uint16_t i = mark_of(g, m, from, number, (uint8_t)frames);
 

@@ -49,6 +49,9 @@ by_membership(const struct groups *g, const struct membership *m, struct group_f
 			f->message.other = wire_be16(m->enters_because);
 		}
 		f->what = OWES_ENTER;
+	} else if (m->owes & OWES_HERE) {
+		begin(g, m, f, WIRE_G_HERE, 0);
+		f->what = OWES_HERE;
 	} else {
 		begin(g, m, f, WIRE_G_LEAVE, 0);
 		f->message.number = wire_be32(m->part);

@@ -16,10 +16,14 @@
  *    from then on. A member that cannot be reached by another one has gone for all.
  * 3. What arrives before this member has joined, or after it has left, is refused. A JOIN comes
  *    again until it is answered.
+ * 4. A member whose message to another one is lost cannot go on with it, so one of both has to go.
+ *    Rank 0 asks the one that is accused. If that does not answer, it has gone; if it does, the
+ *    accuser has, since it is the one who loses messages, or does not say the truth.
  */
 #include "group/internal.h"
 
-#define GIVE_UP_LATER 20 /* in join_ticks */
+#define GIVE_UP_LATER  20   /* in join_ticks */
+#define ANSWERS_WITHIN 2000 /* likewise; who is dead is mostly noticed before by its flow */
 
 #define DIRECTORY_WORDS(members) (((members) + 31) / 32)
 
@@ -76,7 +80,8 @@ lay_out_membership(const struct groups_config *c, uint8_t *memory, size_t *at, s
 	m->members = take(memory, at, c->members_max * sizeof(*m->members));
 	m->by_addr = take(memory, at, places_for(c->members_max) * sizeof(*m->by_addr));
 	m->gone = take(memory, at, c->members_max * sizeof(*m->gone));
-	m->owing = take(memory, at, BITS_WORDS(c->members_max) * sizeof(uint64_t));
+	m->owing = take(memory, at, members);
+	m->accusers = take(memory, at, c->members_max * members);
 	m->locks = take(memory, at, c->locks_max * sizeof(*m->locks));
 	m->locks_owing = take(memory, at, BITS_WORDS(c->locks_max) * sizeof(uint64_t));
 	m->locks_telling = take(memory, at, BITS_WORDS(c->locks_max) * sizeof(uint64_t));
@@ -441,6 +446,7 @@ group_open(struct groups *g, uint16_t ctx, const struct group_params *p)
 		.by_addr = was.by_addr,
 		.gone = was.gone,
 		.owing = was.owing,
+		.accusers = was.accusers,
 		.locks = was.locks,
 		.locks_owing = was.locks_owing,
 		.locks_telling = was.locks_telling,
@@ -475,6 +481,7 @@ group_open(struct groups *g, uint16_t ctx, const struct group_params *p)
 		m->members[i] = (struct member){.marks = NO_MARK};
 	memset(m->by_addr, 0, places_for(m->count) * sizeof(*m->by_addr));
 	memset(m->owing, 0, BITS_WORDS(m->count) * sizeof(uint64_t));
+	memset(m->accusers, 0, m->count * BITS_WORDS(m->count) * sizeof(uint64_t));
 	memset(m->locks, 0, g->cfg.locks_max * sizeof(*m->locks));
 	memset(m->locks_owing, 0, BITS_WORDS(g->cfg.locks_max) * sizeof(uint64_t));
 	memset(m->locks_telling, 0, BITS_WORDS(g->cfg.locks_max) * sizeof(uint64_t));
@@ -715,6 +722,7 @@ member_gone(struct groups *g, struct membership *m, uint16_t rank, uint8_t why)
 		barrier_untold(g, m, rank);
 	}
 	barrier_member_gone(g, m, rank);
+	who->asked = false;
 	who->owes &= OWES_EXPEL | OWES_LEFT;
 	lock_member_gone(g, m, rank);
 	shared_member_gone(g, m, rank);
@@ -795,6 +803,80 @@ group_lost(struct groups *g, struct membership *m, uint16_t rank)
 		ends(g, m, ECONNRESET, 0);
 	else if (m->state == MEMBERSHIP_OPEN)
 		owe_member(g, m, rank, OWES_SUSPECT);
+}
+
+/* The ranks that cannot reach that one, as bits. */
+static uint64_t *
+accusers_of(const struct membership *m, uint16_t rank)
+{
+	return m->accusers + rank * BITS_WORDS(m->count);
+}
+
+/* Rank 0: the member `from` cannot reach that one. */
+static void
+accuses(struct groups *g, struct membership *m, uint16_t from, uint16_t rank)
+{
+	if (rank == 0 || rank >= m->count || rank == from) {
+		count(g, GROUP_BAD_MESSAGES);
+		return;
+	}
+	struct member *who = &m->members[rank];
+
+	if (who->gone || m->state != MEMBERSHIP_OPEN)
+		return;
+	bit_set(accusers_of(m, rank), from);
+	if (who->asked)
+		return;
+	who->asked = true;
+	who->answer_by = m->ask_at = 0;
+	set_add(&g->timed, place_of(g, m));
+	owe_member(g, m, rank, OWES_GO);
+}
+
+/* Rank 0 wants to know whether this member is one still. */
+static void
+says_here(struct groups *g, struct membership *m)
+{
+	m->owes |= OWES_HERE;
+	owe(g, m);
+}
+
+/* Rank 0: that member has said that it is one still. */
+static void
+is_here(struct groups *g, struct membership *m, uint16_t rank)
+{
+	uint64_t *accusers = accusers_of(m, rank);
+	const uint32_t words = BITS_WORDS(m->count);
+
+	if (!m->members[rank].asked)
+		return;
+	m->members[rank].asked = false;
+	for (uint32_t r; (r = bit_next(accusers, words, 0)) != UINT32_MAX;) {
+		bit_clear(accusers, r);
+		declare_gone(g, m, (uint16_t)r, ECONNRESET);
+	}
+}
+
+/* Rank 0: those that are asked have gone if they have not answered in time. Returns when to look
+ * again; UINT64_MAX: there are none. */
+static uint64_t
+look_at_accused(struct groups *g, struct membership *m, uint64_t now)
+{
+	uint64_t next = UINT64_MAX;
+
+	for (uint16_t r = 1; r < m->count; r++) {
+		struct member *who = &m->members[r];
+
+		if (!who->asked)
+			continue;
+		if (who->answer_by == 0)
+			who->answer_by = now + ANSWERS_WITHIN * g->cfg.join_ticks;
+		if (now >= who->answer_by)
+			declare_gone(g, m, r, ECONNRESET);
+		else if (who->answer_by < next)
+			next = who->answer_by;
+	}
+	return next;
 }
 
 void
@@ -878,6 +960,7 @@ leave(struct groups *g, struct membership *m)
 	case MEMBERSHIP_OPEN:
 		lock_leave(g, m);
 		cast_over(g, m);
+		set_remove(&g->timed, place_of(g, m));
 		m->state = MEMBERSHIP_LEAVES;
 		barrier_unsaid(g, m);
 		if (m->rank == 0) {
@@ -988,19 +1071,23 @@ groups_message(struct groups *g, uint16_t ctx, struct group_addr from, uint32_t 
 		opened(g, m, MEMBERSHIP_OPEN, 0, NO_RANK);
 	else if (h.op == WIRE_G_GO && rank == 0 && m->state == MEMBERSHIP_LEAVES)
 		return;
+	else if (h.op == WIRE_G_GO && rank == 0)
+		says_here(g, m);
+	else if (h.op == WIRE_G_HERE && m->rank == 0)
+		is_here(g, m, rank);
 	else if (h.op == WIRE_G_GONE && rank == 0)
 		hears_of(g, m, &h);
-	else if (h.op == WIRE_G_SUSPECT && m->rank == 0 && wire_be16(h.other) < m->count)
-		declare_gone(g, m, wire_be16(h.other), ECONNRESET);
+	else if (h.op == WIRE_G_SUSPECT && m->rank == 0)
+		accuses(g, m, rank, wire_be16(h.other));
 	else if (h.op == WIRE_G_ENTER || h.op == WIRE_G_DONE)
 		barrier_message(g, m, rank, &h);
 	else if (h.op == WIRE_G_LEFT && rank == 0)
 		return; /* it was told so before */
-	else if (h.op >= WIRE_G_ROUND)
+	else if (h.op == WIRE_G_ROUND || h.op == WIRE_G_GOT)
 		cast_message(g, m, rank, &h);
-	else if (h.op >= WIRE_G_SUB)
+	else if (h.op >= WIRE_G_SUB && h.op < WIRE_G_ROUND)
 		shared_message(g, m, rank, &h);
-	else if (h.op >= WIRE_G_LOCK)
+	else if (h.op >= WIRE_G_LOCK && h.op < WIRE_G_SUB)
 		lock_message(g, m, rank, &h);
 	else
 		count(g, GROUP_BAD_MESSAGES);
@@ -1041,6 +1128,12 @@ groups_tick(struct groups *g, uint64_t now)
 
 		if (m->stopped)
 			continue;
+		if (m->state == MEMBERSHIP_OPEN) {
+			m->ask_at = look_at_accused(g, m, now);
+			if (m->ask_at == UINT64_MAX)
+				set_remove(&g->timed, i);
+			continue;
+		}
 		while (m->rank == 0 && missing + 1 < m->count && m->members[missing].joined)
 			missing++;
 		if (now >= m->give_up && m->state == MEMBERSHIP_LEAVES) {
@@ -1068,7 +1161,8 @@ groups_deadline(const struct groups *g)
 
 		if (m->stopped)
 			continue;
-		first = m->give_up < first ? m->give_up : first;
+		if (m->state != MEMBERSHIP_OPEN)
+			first = m->give_up < first ? m->give_up : first;
 		first = m->ask_at < first ? m->ask_at : first;
 	}
 	return first;
@@ -1090,6 +1184,15 @@ groups_stop(struct groups *g, uint16_t ctx, uint64_t now)
 	}
 }
 
+/* The time that those have who are asked begins anew. */
+static void
+ask_anew(struct membership *m)
+{
+	m->ask_at = 0;
+	for (uint16_t r = 1; r < m->count; r++)
+		m->members[r].answer_by = 0;
+}
+
 void
 groups_start(struct groups *g, uint16_t ctx, uint64_t now)
 {
@@ -1099,8 +1202,12 @@ groups_start(struct groups *g, uint16_t ctx, uint64_t now)
 		if (!m->stopped)
 			continue;
 		m->stopped = false;
-		m->ask_at += now - m->stopped_at;
-		m->give_up += now - m->stopped_at;
+		if (m->state == MEMBERSHIP_OPEN) {
+			ask_anew(m);
+		} else {
+			m->ask_at += now - m->stopped_at;
+			m->give_up += now - m->stopped_at;
+		}
 		barrier_starts(g, m);
 		owe(g, m);
 	}

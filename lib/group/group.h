@@ -51,6 +51,7 @@ struct groups_config {
 	uint64_t wait_ticks;  /* how long frames of a multicast may arrive after the last one */
 	uint64_t round_ticks; /* after which those are asked that have not answered for a chunk:
 			       * 1.. */
+	uint64_t key[2];      /* random, and known to nobody else: tickets follow from it */
 	uint64_t *counters;   /* GROUP_COUNTERS of them, the caller's */
 };
 
@@ -137,7 +138,7 @@ bool groups_out(const struct groups *g);
 bool groups_span(struct groups *g, uint32_t *at, struct group_span *out);
 void groups_adopt(struct groups *g, const struct groups_config *config);
 /* Changed whenever the layout of what the spans hold changes. */
-#define GROUPS_IMAGE_FORM 3u
+#define GROUPS_IMAGE_FORM 4u
 
 /* ------------------------------------------------------------------ commands of a context */
 

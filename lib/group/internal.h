@@ -103,13 +103,15 @@ set_next(const struct set *s, uint32_t from)
 
 struct member {
 	struct group_addr addr;
-	uint8_t owes;     /* OWES_* */
-	bool joined;      /* rank 0: it has */
-	bool gone;        /* it is a member no more */
-	bool telling;     /* rank 0: a message about one that has gone is on its way to it */
-	bool awaits_left; /* rank 0: it left, and others do not know yet */
-	uint8_t why;      /* gone: errno, 0: it left */
-	uint16_t told;    /* rank 0: so many of membership.gone */
+	uint8_t owes;       /* OWES_* */
+	bool joined;        /* rank 0: it has */
+	bool gone;          /* it is a member no more */
+	bool telling;       /* rank 0: a message about one that has gone is on its way to it */
+	bool awaits_left;   /* rank 0: it left, and others do not know yet */
+	uint8_t why;        /* gone: errno, 0: it left */
+	uint16_t told;      /* rank 0: so many of membership.gone */
+	bool asked;         /* rank 0: it is accused (group.c, note 4), and is to say HERE */
+	uint64_t answer_by; /* asked: time after which it has gone; 0: of the next tick on */
 	uint32_t life;    /* of its node when it was let in; at others than rank 0 of rank 0 alone;
 			   * 0: not known */
 	uint32_t entered; /* rank 0: number of the last barrier that it entered */
@@ -312,7 +314,8 @@ enum membership_state {
 
 #define OWES_JOIN  0x01u
 #define OWES_ENTER 0x02u
-#define OWES_LEAVE 0x04u
+#define OWES_HERE  0x04u
+#define OWES_LEAVE 0x08u
 
 #define TELLS_OPENED  0x01u
 #define TELLS_ENDED   0x02u
@@ -367,8 +370,9 @@ struct membership {
 	struct member *members;         /* by rank */
 	uint16_t *by_addr;              /* ranks + 1 by hash of their addresses; 0: none */
 	uint16_t *gone;                 /* ranks, in the order in which rank 0 says it */
-	uint64_t *owing;                /* members with owes */
-	struct lock *locks;             /* by number */
+	uint64_t *accusers; /* rank 0: of each rank, those that cannot reach it, as bits */
+	uint64_t *owing;    /* members with owes */
+	struct lock *locks; /* by number */
 	uint64_t *locks_owing, *locks_telling;
 	struct queue *queues; /* of lock l: l / count, if it is managed here */
 	struct turn *turns;   /* of lock l and rank r: l / count * count + r */
@@ -389,6 +393,7 @@ struct groups {
 	uint32_t used;   /* memberships that are not free */
 	uint32_t cursor; /* membership whose turn it is */
 	uint32_t copies_made;
+	uint64_t tickets; /* drawn */
 	struct group_frame *free;
 	struct group_frame *frames;
 	struct membership *memberships;

@@ -9,8 +9,9 @@
  *     M        MOVED, RELEASE: that turn and those before it are over
  *
  * Design notes
- * 1. A ticket is a number of its member's that grows with each of its turns. GRANT and NEXT name
- *    the turn that they are for, so one that comes late, or twice, is recognised.
+ * 1. A ticket is a random number that a member draws for each of its turns. GRANT and NEXT name the
+ *    turn that they are for, so one that comes late, or twice, is recognised; and only who has to
+ *    grant a turn is told its ticket, so no other member can.
  * 2. The manager has all of the queue, so it can join what a dead member left open. One that died
  *    in the queue's midst stays in it until the turn before it has ended. If the head is dead, or
  *    who was to hand the lock to it, the manager asks the first living one whether it waits (what
@@ -20,6 +21,7 @@
  *    also be set where nobody held it: that is on the safe side.
  */
 #include "group/internal.h"
+#include "wire/siphash.h"
 
 /* ------------------------------------------------------------------ the manager */
 
@@ -182,6 +184,14 @@ manager_is_gone(const struct membership *m, uint32_t l)
 	return m->members[manager_of(m, l)].gone;
 }
 
+static uint32_t
+draw_ticket(struct groups *g)
+{
+	const uint64_t drawn = g->tickets++;
+
+	return (uint32_t)siphash(g->cfg.key, &drawn, 1) | 1;
+}
+
 int
 group_lock(struct groups *g, uint16_t ctx, uint32_t place, uint32_t lock, bool tries)
 {
@@ -199,7 +209,7 @@ group_lock(struct groups *g, uint16_t ctx, uint32_t place, uint32_t lock, bool t
 	}
 	k->state = LOCK_ASKS;
 	k->tries = tries;
-	k->ticket++;
+	k->ticket = draw_ticket(g);
 	k->next_known = false;
 	owe_lock(g, m, lock, OWES_LOCK);
 	return 0;

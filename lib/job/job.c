@@ -14,9 +14,9 @@
 #include "pmx/job.h"
 
 #define MINUTE_US 60000000
-/* keys of a process's own address, and of the number that rank 0 has drawn */
+/* keys of a process's own address, and of what rank 0 has drawn */
 #define ADDRESS   "address"
-#define NUMBER    "number"
+#define DRAWN     "drawn"
 
 struct pmx_job {
 	struct exchange exchange;
@@ -24,6 +24,7 @@ struct pmx_job {
 	struct pmx_context *ctx;
 	struct pmx_group *group;
 	struct pmx_addr *addresses; /* by rank */
+	uint32_t secret;            /* known to its processes alone; not 0 */
 };
 
 static struct pmx_job *the_job;
@@ -74,29 +75,44 @@ begin(struct pmx_job *j, const struct complaint *c)
 		: 0;
 }
 
-/* The number of a job that nobody has told one: drawn, since who knows it passes for a part of the
- * job. What a launcher calls the job can be guessed. */
+/* Never 0. */
 static int
-draw_number(struct pmx_job *j, int64_t timeout_us, const struct complaint *c)
+draw(uint32_t *number)
+{
+	while (*number == 0) {
+		if (getrandom(number, sizeof(*number), 0) != sizeof(*number))
+			return -errno;
+	}
+	return 0;
+}
+
+/* What rank 0 draws for all: the secret of the job, which its messages show as their domain, and
+ * its number, if no launcher told one. The number is no secret: people see it, and multicasts show
+ * it to a whole network. */
+static int
+draw_for_all(struct pmx_job *j, int64_t timeout_us, const struct complaint *c)
 {
 	struct exchange *x = &j->exchange;
-	uint32_t number = 0; /* in the byte order of rank 0, which is that of all */
+	/* in the byte order of rank 0, which is that of all */
+	struct {
+		uint32_t number, secret;
+	} drawn = {x->number, 0};
 	int error = 0;
 
-	while (x->rank == 0 && number == 0 && error == 0) {
-		if (getrandom(&number, sizeof(number), 0) != sizeof(number))
-			error = -errno;
+	if (x->rank == 0) {
+		error = draw(&drawn.number);
+		error = error != 0 ? error : draw(&drawn.secret);
+		error = error != 0 ? error : x->ops->put(x, DRAWN, &drawn, sizeof(drawn));
 	}
-	if (x->rank == 0 && error == 0)
-		error = x->ops->put(x, NUMBER, &number, sizeof(number));
 	if (error == 0)
 		error = x->ops->fence(x, timeout_us);
-	if (error == 0 && x->ops->get(x, 0, NUMBER, &number, sizeof(number)) != sizeof(number))
+	if (error == 0 && x->ops->get(x, 0, DRAWN, &drawn, sizeof(drawn)) != sizeof(drawn))
 		error = -EPROTO;
 	if (error != 0)
-		return complain(c, error, "the job's number, of rank 0 of %u processes: %s",
+		return complain(c, error, "the job's secret, of rank 0 of %u processes: %s",
 			x->size, pmx_strerror(error));
-	x->number = number;
+	x->number = drawn.number;
+	j->secret = drawn.secret;
 	return 0;
 }
 
@@ -122,7 +138,7 @@ attach(struct pmx_job *j, const struct pmx_job_params *p, const struct complaint
 		return complain(c, error, "primary '%s': %s", instance, pmx_strerror(error));
 	/* a job of one talks with whom it likes */
 	if (!p->no_domain && j->exchange.size > 1)
-		pmx_node_set_domain(j->node, j->exchange.number);
+		pmx_node_set_domain(j->node, j->secret);
 	params.context = params.context != 0 ? params.context : PMX_ANY_CONTEXT;
 	error = pmx_context_open(&j->ctx, j->node, &params);
 	return error != 0
@@ -207,8 +223,8 @@ pmx_job_init(struct pmx_job **job, const struct pmx_job_params *params, char *er
 	if (j == NULL)
 		return -ENOMEM;
 	result = begin(j, &c);
-	if (result == 0 && j->exchange.number == 0)
-		result = draw_number(j, timeout_us, &c);
+	if (result == 0)
+		result = draw_for_all(j, timeout_us, &c);
 	if (result == 0)
 		result = attach(j, p, &c);
 	if (result == 0)

@@ -248,6 +248,11 @@ static const struct key keys[] = {
 		"group", "the socket's, by name or number; empty: that of who runs the primary"},
 	{"access", "mode", KIND_TEXT, DIFFERS(socket_mode), TEXT(config, socket_mode), "0600",
 		"octal", "the socket's: who may write to it may attach"},
+	{"access", "user_contexts", KIND_U32, DIFFERS(user_contexts), 0, WIRE_CONTEXTS_MAX, "0",
+		"contexts",
+		"most of one user who is neither root nor the primary's, at once; 0: all, but "
+		"where `mode` lets a group or others in the last free eighth is for those who have "
+		"less than an eighth"},
 	{"access", "direct", KIND_CHOICE, DIFFERS(direct), 0, 0, "user", "user|off",
 		"matched messages between thin clients of one user by memory that both map"},
 	{"contexts", "uid", KIND_TEXT, OF_RANGE(uid), TEXT(config_range, uid), "", "users",

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include <rte_cycles.h>
@@ -16,7 +17,6 @@
 #include <rte_lcore.h>
 #include <rte_malloc.h>
 #include <rte_memzone.h>
-#include <rte_random.h>
 
 #include "engine/contexts.h"
 #include "engine/link_io.h"
@@ -257,6 +257,8 @@ node_proto_config(const struct engine *e)
 	struct proto_config p = node_config_core(&e->node->config);
 
 	p.epoch = e->node->epoch;
+	memcpy(p.key, e->node->key, sizeof(p.key));
+	p.lane = e->lane;
 	p.ticks_per_sec = rte_get_tsc_hz();
 	return p;
 }
@@ -265,8 +267,6 @@ static int
 make_core(struct node *n, struct engine *e)
 {
 	struct proto_config p = node_proto_config(e);
-
-	p.seed = rte_rand() + e->lane;
 	size_t bytes = proto_memsize(&p);
 	void *memory = rte_zmalloc("pmx_core", bytes, 64);
 
@@ -359,6 +359,16 @@ make_lanes(struct node *n)
 	return 0;
 }
 
+static int
+draw_secrets(struct node *n)
+{
+	if (getrandom(n->key, sizeof(n->key), 0) != sizeof(n->key) ||
+		getrandom(&n->epoch, sizeof(n->epoch), 0) != sizeof(n->epoch))
+		return fail(n, -errno, "getrandom: %s", strerror(errno));
+	n->epoch |= 1;
+	return 0;
+}
+
 int
 node_make(struct node **out, struct config *config, char *error, uint32_t error_len)
 {
@@ -375,8 +385,9 @@ node_make(struct node **out, struct config *config, char *error, uint32_t error_
 	pthread_mutex_init(&n->command_lock, NULL);
 	e = services_init(&n->services, node_services);
 	mappings_init(&n->mappings, n->links, &n->link_count);
-	n->epoch = (uint32_t)(rte_rand() ^ rte_rdtsc()) | 1;
-	if (e != 0)
+	if (e == 0)
+		e = draw_secrets(n);
+	else
 		fail(n, e, "two services want the same number, endpoint or submission");
 	if (e != 0 || (e = make_pool(n)) != 0 || (e = make_channels(n)) != 0) {
 		snprintf(error, error_len, "%s", n->error);

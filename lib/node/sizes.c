@@ -173,6 +173,9 @@ node_config_core(const struct config *c)
 	p.payload_max = config_payload_max(c);
 	p.links = config_link_count(c);
 	p.probes = 3;
+	p.lanes = (uint8_t)c->lanes;
+	p.checksum = c->checksum;
+	strncpy(p.name, c->name, sizeof(p.name));
 	return p;
 }
 

@@ -25,9 +25,8 @@
 
 #define HASH_LINK(i) p->flows[i].hash_next
 
-/* Is a part of a message here, of which the rest is to come? */
-static bool
-has_begun(const struct flow *f)
+bool
+flow_has_begun(const struct flow *f)
 {
 	return f->frags_left || !list_empty(&f->ooo);
 }
@@ -36,7 +35,7 @@ has_begun(const struct flow *f)
 bool
 flow_holds(const struct flow *f)
 {
-	return has_begun(f) || f->flags & (FLOW_GRANTED | FLOW_DEMAND);
+	return flow_has_begun(f) || f->flags & (FLOW_GRANTED | FLOW_DEMAND);
 }
 
 bool
@@ -269,5 +268,5 @@ flow_abort_rx(struct proto *p, struct flow *f, enum flow_rx_state state)
 void
 flow_give_up_sender(struct proto *p, struct flow *f)
 {
-	flow_abort_rx(p, f, has_begun(f) ? FLOW_RX_CLOSED : (enum flow_rx_state)f->rx_state);
+	flow_abort_rx(p, f, flow_has_begun(f) ? FLOW_RX_CLOSED : (enum flow_rx_state)f->rx_state);
 }

@@ -102,14 +102,17 @@ flow_freeze(struct proto *p, struct flow *f, uint64_t now)
 }
 
 /* The flow's sender says that it is frozen, and that the frame `seq` is the next that it has no Ack
- * of. Only that of the same life is kept: the flow of a later one has not begun yet. */
+ * of. Only that of the same life is kept: the flow of a later one has not begun yet. The part of a
+ * message that is here is kept only while no other sender wants its room, or no longer than that of
+ * a sender that is silent. */
 void
 flow_keep(struct proto *p, struct flow *f, uint32_t seq, uint64_t now)
 {
 	if (f->rx_state != FLOW_RX_OPEN || f->rcv_nxt - seq > WIRE_WINDOW_MAX)
 		return;
 	f->used_at = now;
-	f->heard_ts = stamp_of(p, now);
+	if (!flow_has_begun(f) || !room_is_wanted(p, f))
+		f->heard_ts = stamp_of(p, now);
 	room_pass(p, f);
 }
 

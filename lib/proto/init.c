@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "proto/internal.h"
+#include "wire/siphash.h"
 
 const struct proto_counter_info proto_counter_info[PROTO_COUNTER_COUNT] = {
 #define PROTO_COUNTER_INFO(name, unit, help) {#name, unit, help},
@@ -175,14 +176,13 @@ proto_init(void *memory, const struct proto_config *config, uint64_t now)
 	p->cfg = *config;
 	point_at(p, &l);
 	p->bucket_mask = l.bucket_count - 1;
-	p->random = config->seed * 2 + 1;
 	init_pools(p);
 	init_times(p, now);
-	p->begun_at = now;
+	p->born_at = p->begun_at = now;
 	p->share = (struct share){
 		.life = 1,
 		.window = 16 * 32,
-		.random = (uint32_t)config->seed,
+		.random = (uint32_t)proto_random(p) | 1,
 		.target = config->share_target_us * UNITS_PER_US,
 	};
 	p->share.aim = p->share.target;
@@ -195,7 +195,7 @@ proto_init(void *memory, const struct proto_config *config, uint64_t now)
 /* ------------------------------------------------------------------ moving */
 
 #define CONFIG_TERMS 27
-_Static_assert(sizeof(struct proto_config) == 136,
+_Static_assert(sizeof(struct proto_config) == 192,
 	"a field of struct proto_config came or went: shall config_terms compare it?");
 
 /* The parts of a configuration that must be equal for a core to move from one to the other, besides
@@ -232,7 +232,7 @@ proto_adopt(void *memory, const struct proto_config *config)
 	return p;
 }
 
-#define FORM 4 /* counted up when a field of these gets another place or meaning */
+#define FORM 5 /* counted up when a field of these gets another place or meaning */
 
 uint32_t
 proto_form(void)
@@ -284,15 +284,23 @@ proto_swap_handles(struct proto *p, proto_swap swap, void *arg)
 	swap_rx(p, p->released.head, swap, arg);
 }
 
-/* splitmix64: good enough for nonces and initial sequence numbers, reproducible by seed */
+/* What a number is for, so that none for the one purpose tells of another's. */
+enum { SECRET, DRAWN };
+
 uint64_t
 proto_random(struct proto *p)
 {
-	uint64_t x = (p->random += 0x9E3779B97F4A7C15u);
+	const uint64_t drawn[2] = {(uint64_t)p->cfg.lane << 32 | DRAWN, p->random++};
 
-	x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-	x = (x ^ x >> 27) * 0x94D049BB133111EBu;
-	return x ^ x >> 31;
+	return siphash(p->cfg.key, drawn, 2);
+}
+
+uint64_t
+proto_secret(const struct proto *p, uint16_t node)
+{
+	const uint64_t whose = (uint64_t)node << 32 | SECRET;
+
+	return siphash(p->cfg.key, &whose, 1);
 }
 
 unsigned
@@ -348,6 +356,7 @@ proto_path_stat(const struct proto *p, uint16_t node, struct proto_path_stat *ou
 		.peer_epoch = t->peer_epoch,
 		.established = t->state == PATH_OPEN,
 		.dead = t->dead,
+		.unlike = t->unlike,
 		.rtt_ns = t->srtt / 8 * ns_per_unit_q4 / 16,
 		.rtt_var_ns = t->rttvar / 4 * ns_per_unit_q4 / 16,
 		.rto_ns = t->rto / hz * 1000000000u + t->rto % hz * 1000000000u / hz,
@@ -356,8 +365,26 @@ proto_path_stat(const struct proto *p, uint16_t node, struct proto_path_stat *ou
 		.inflight_bytes = t->inflight_bytes,
 		.inflight_frames = t->inflight_frames,
 		.flows = t->flow_count,
+		.payload_max = wire_be16(t->told.payload_max),
+		.window = wire_be16(t->told.window),
+		.lanes = t->told.lanes,
+		.checksum = t->told.flags & WIRE_H_CHECKSUM,
 	};
+	for (unsigned i = 0; i < WIRE_NAME_BYTES && t->told.name[i] != 0; i++)
+		out->name[i] = (char)(t->told.name[i] > ' ' && t->told.name[i] < 127
+				? t->told.name[i]
+				: '?');
 	return true;
+}
+
+uint32_t
+proto_session(const struct proto *p, uint16_t node)
+{
+	const struct path *t = node < p->cfg.nodes_max && p->path_of[node] != NIL
+		? &p->paths[p->path_of[node]]
+		: NULL;
+
+	return t != NULL && t->state == PATH_OPEN ? t->session : 0;
 }
 
 uint32_t

@@ -182,10 +182,13 @@ struct path {
 	uint8_t state;                 /* enum path_state */
 	bool used, active, ctl_queued;
 	bool hello_due, hello_asks, ping_due;
+	bool unlike;   /* struct proto_path_stat */
 	bool dead;     /* did not answer; what waits now was never sent to its old life */
 	uint8_t asked; /* HELLOs or PINGs since the last answer */
 	uint32_t payload_max;
-	uint32_t window; /* smaller of both reorder windows */
+	uint32_t window;        /* smaller of both reorder windows */
+	struct wire_hello told; /* by the peer's last HELLO that was believed, or by any while there
+				 * is no session; as it came */
 	struct cc cc;
 	struct {               /* the window before a timeout cut it: path_timeout */
 		uint32_t flow; /* the flow that timed out; NIL: none */
@@ -341,10 +344,11 @@ struct proto {
 			      * flow.c */
 	uint16_t flow_lives; /* the value assigned last */
 	uint64_t reopen;     /* silence after which a receiver may have forgotten a flow */
-	uint64_t random;
-	uint64_t begun_at; /* time of the last proto_begin */
-	uint64_t waited;   /* ticks that frames of this turn may have waited: gap_of */
-	uint64_t gap_for;  /* the ticks of which `gap` is the conversion to time stamp units */
+	uint64_t random;     /* numbers drawn */
+	uint64_t born_at;    /* time of proto_init */
+	uint64_t begun_at;   /* time of the last proto_begin */
+	uint64_t waited;     /* ticks that frames of this turn may have waited: gap_of */
+	uint64_t gap_for;    /* the ticks of which `gap` is the conversion to time stamp units */
 	uint32_t gap;
 	uint64_t grace_from; /* when this thread last ran again after an absence */
 	bool graced;         /* no timer has run since then */
@@ -462,7 +466,10 @@ have_clear(struct flow *f, uint32_t seq)
 	f->have[(seq % WIRE_WINDOW_MAX) / 64] &= ~(1ull << (seq % 64));
 }
 
+/* Returns a random number, to nobody's knowledge the next one. */
 uint64_t proto_random(struct proto *p);
+/* Returns the secret of this node that only that one is told: the same on all lanes. */
+uint64_t proto_secret(const struct proto *p, uint16_t node);
 
 /* flow.c */
 uint32_t flow_make(struct proto *p, uint16_t ctx, uint16_t node, uint16_t peer_ctx, uint32_t path,
@@ -474,6 +481,8 @@ void flow_abort_rx(struct proto *p, struct flow *f, enum flow_rx_state state);
 void flow_give_up_sender(struct proto *p, struct flow *f);
 void flow_drop_held(struct proto *p, struct flow *f);
 void flow_forget(struct proto *p, uint32_t index);
+/* Is a part of a message here, of which the rest is to come? */
+bool flow_has_begun(const struct flow *f);
 bool flow_holds(const struct flow *f);
 bool flow_idle_enough(const struct proto *p, const struct flow *f, uint64_t now, uint64_t idle);
 
@@ -536,6 +545,8 @@ bool room_take(struct proto *p, struct flow *f, uint32_t bulks);
 void room_wait(struct proto *p, struct flow *f, uint32_t bulks, bool demand);
 void room_starve(struct proto *p, struct flow *f, uint32_t bulks);
 void room_unblock(struct proto *p, struct flow *f);
+/* Do others wait for room that the flow has taken? */
+bool room_is_wanted(const struct proto *p, const struct flow *f);
 void room_pass(struct proto *p, struct flow *f);
 void room_add(struct proto *p, struct context *c, uint32_t entries, uint32_t bulks);
 void room_feed(struct proto *p);

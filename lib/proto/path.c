@@ -7,7 +7,8 @@
  * 1. HELLO has three steps: ask(nonce a); ask(nonce b, echo a); tell(echo b). A node accepts an
  *    epoch only together with its own newest nonce, so a delayed HELLO of an earlier life can
  *    neither reset a path nor bring an old session back.
- * 2. Frames carry a digest of both epochs. A frame of any other session is dropped and answered by
+ * 2. Frames carry a digest of both epochs and of both secrets, which HELLO tells the peer alone.
+ *    A frame of any other session is dropped and answered by
  *    HELLO (at most one in rto_min), so whichever side was restarted is noticed at once.
  * 3. HELLO names contexts only to reach the engine that owns them: every engine of a node does its
  *    own handshakes.
@@ -137,6 +138,24 @@ proto_node_gone(struct proto *p, uint16_t node)
 	t->asked = 0;
 }
 
+/* What waits for the handshake was cut into frames for this node's own links. Flows with one that
+ * the peer does not take end. */
+static void
+refuse_long(struct proto *p, const struct path *t)
+{
+	const uint32_t path = (uint32_t)(t - p->paths);
+
+	for (uint32_t i = 0; i < p->cfg.flows_max; i++) {
+		struct flow *f = &p->flows[i];
+		uint32_t d = f->key != 0 && f->path == path ? f->tx_head : NIL;
+
+		while (d != NIL && p->txds[d].len <= t->payload_max)
+			d = p->txds[d].next;
+		if (d != NIL)
+			flow_fail(p, f, EMSGSIZE);
+	}
+}
+
 static void
 adopt_epoch(struct proto *p, struct path *t, const struct wire_hello *hello)
 {
@@ -152,15 +171,19 @@ adopt_epoch(struct proto *p, struct path *t, const struct wire_hello *hello)
 				reset_flows(p, t, ECONNRESET, FLOW_RX_NONE);
 		}
 		t->peer_epoch = epoch;
-		t->session = wire_session(p->cfg.epoch, epoch);
 		t->srtt = t->rttvar = 0;
 		t->rto = t->probe = p->rto_first;
 		t->cc.base_rtt = 0;
 		order_forget(p, t->node);
 		t->owd_life = 0;
 	}
+	t->session = wire_session((struct wire_end){proto_secret(p, t->node), p->cfg.epoch},
+		(struct wire_end){wire_be64(hello->secret), epoch});
+	t->told = *hello;
 	t->payload_max = payload_max < p->cfg.payload_max ? payload_max : p->cfg.payload_max;
 	t->window = window && window < p->cfg.window_frames ? window : p->cfg.window_frames;
+	if (t->payload_max < p->cfg.payload_max)
+		refuse_long(p, t);
 	t->nonce = (uint32_t)proto_random(p) | 1;
 	t->asked = 0;
 	t->dead = false;
@@ -183,6 +206,15 @@ path_rx_hello(struct proto *p, const struct wire_hdr *h, uint64_t now)
 	bool asks = h->flags & wire_be16(WIRE_F_ASK);
 
 	memcpy(&hello, h + 1, sizeof(hello));
+	t->unlike = !(hello.flags & WIRE_H_CHECKSUM) != !p->cfg.checksum;
+	if (t->unlike || t->state != PATH_OPEN)
+		t->told = hello; /* for people, until there is an answer that is believed */
+	if (t->unlike) {         /* one of the two takes no frame of the other but this */
+		COUNT(p, drop_setting);
+		if (asks)
+			path_greet(p, t, wire_be16(h->dst_ctx), wire_be16(h->src_ctx), false);
+		return;
+	}
 	bool fresh = wire_be32(hello.echo) == t->nonce;
 
 	if (!fresh && !asks) {

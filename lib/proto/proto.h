@@ -42,7 +42,9 @@ enum proto_recovery {
 struct proto_config {
 	uint16_t node;          /* own number */
 	uint32_t epoch;         /* random, not 0, another one at every start */
-	uint64_t seed;          /* of all other random numbers */
+	uint64_t key[2];        /* random, and known to nobody else: all secrets, nonces and first
+				 * sequences follow from it. The same in all lanes of a node */
+	uint32_t lane;          /* of its node: each lane draws other numbers */
 	uint64_t ticks_per_sec; /* rate of every `now`: 1 kHz .. 5 GHz */
 	uint32_t nodes_max;     /* node numbers 0..nodes_max-1 */
 	uint32_t contexts_max;  /* local contexts 0..contexts_max-1 */
@@ -74,6 +76,10 @@ struct proto_config {
 				   * PROTO_LINKS_MAX; 0 = 1 */
 	enum proto_recovery recovery;
 	const struct cc_ops *cc;
+	/* what HELLO tells the peers, besides */
+	uint8_t lanes;
+	bool checksum;
+	char name[WIRE_NAME_BYTES]; /* 0 behind it, if there is room */
 };
 
 /* Counters: why received frames were not accepted, and what else happened. They have one writer and
@@ -95,6 +101,7 @@ struct proto_config {
 	X(drop_nonce, "frames", "HELLO that answers no question of ours")                          \
 	X(drop_absent, "frames", "for a context that is not open")                                 \
 	X(drop_domain, "frames", "of a context of another domain than the one that they are for")  \
+	X(drop_setting, "frames", "HELLO of a node with another proto.checksum")                   \
 	X(drop_no_flow, "frames",                                                                  \
 		"no flow free: limits.flows, or limits.context_flows of its context")              \
 	X(drop_unopened, "frames", "of a flow that was not opened, or no longer is")               \
@@ -192,16 +199,25 @@ enum proto_rx_result {
 			   * spares the common case the detour through proto_deliver. */
 	PROTO_RX_MULTI,   /* not kept: a well-formed MULTI frame of a node that may be there, whose
 			   * payload is checked no further: for whoever knows the group */
-	PROTO_RX_LINK,    /* not kept: a well-formed LINK frame of a node that may be there */
+	PROTO_RX_TWIN,    /* not kept: a HELLO of another node that has this one's number; its
+			   * payload is a struct wire_hello */
+	PROTO_RX_LINK,    /* not kept: a well-formed LINK frame of a node that may be there: a
+			   * question, or an answer of the session, if there is one */
 };
 
 struct proto_path_stat {
 	uint32_t peer_epoch; /* 0 = not known */
 	bool established;
-	bool dead; /* it did not answer when it was last asked */
+	bool dead;   /* it did not answer when it was last asked */
+	bool unlike; /* its proto.checksum is another one, so there is no session */
 	uint64_t rtt_ns, rtt_var_ns, rto_ns;
 	uint32_t cwnd_bytes, cwnd_frames, inflight_bytes, inflight_frames;
 	uint32_t flows;
+	/* what the peer's last HELLO told; all 0 if peer_epoch is */
+	uint32_t payload_max, window;
+	uint8_t lanes;
+	bool checksum;
+	char name[WIRE_NAME_BYTES + 1];
 };
 
 /* Returns the bytes of memory that a proto of this configuration needs; 0 if the configuration is
@@ -214,8 +230,8 @@ struct proto *proto_init(void *memory, const struct proto_config *config, uint64
 /* Go on with a core in other memory, even of another process: copy its block byte for byte, then
  * adopt the copy. All of its state goes on, including its epoch, so its peers notice nothing.
  * Handles mean something else there: replace them with proto_swap_handles. The original block must
- * not be used any more. Returns NULL if *config does not match the core's own (all but epoch, seed,
- * a tick rate within 1/64, and cc, which must be the same algorithm). */
+ * not be used any more. Returns NULL if *config does not match the core's own (all but epoch, key,
+ * what HELLO tells besides, a tick rate within 1/64, and cc, which must be the same algorithm). */
 struct proto *proto_adopt(void *memory, const struct proto_config *config);
 /* Returns a number that differs between builds whose layouts of that memory differ. */
 uint32_t proto_form(void);
@@ -365,6 +381,13 @@ unsigned proto_release(struct proto *p, uint64_t *handles, unsigned n);
 const uint64_t *proto_counters(const struct proto *p);
 /* Returns false if nothing is known of that node. */
 bool proto_path_stat(const struct proto *p, uint16_t node, struct proto_path_stat *out);
+/* Writes a frame to head, WIRE_HDR_BYTES and a struct wire_hello, by which all that hear it and
+ * have this node's number learn that there are two. */
+void proto_announce(struct proto *p, void *head, uint64_t now);
+/* Returns how old this node is in its life, ms. */
+uint32_t proto_age_ms(const struct proto *p);
+/* Returns the session with that node, which its frames must have; 0: there is none. */
+uint32_t proto_session(const struct proto *p, uint16_t node);
 /* The life of a node, a number that changes when it restarts; 0: there is no session with it. */
 uint32_t proto_peer_epoch(const struct proto *p, uint16_t node);
 /* Returns a number that changes when what a context sends to that other one has to begin anew:

@@ -489,9 +489,8 @@ rx_control(struct proto *p, struct path *t, const struct wire_hdr *h, uint64_t n
 
 /* A frame of a session that is not ours: make its sender shake hands, at most once per rto_min. */
 static void
-rx_stranger(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t now)
+greet_stranger(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t now)
 {
-	COUNT(p, drop_session);
 	if (path == NIL)
 		path = path_get(p, wire_be16(h->src_node), now);
 	if (path == NIL)
@@ -519,6 +518,29 @@ count_verdict(struct proto *p, enum wire_verdict v)
 	p->counters[counter[v]]++;
 }
 
+/* Does a node say to all which number it has? */
+static bool
+is_announcement(const struct wire_hdr *h)
+{
+	struct wire_hello hello;
+
+	if (h->type != WIRE_HELLO || h->src_node != h->dst_node)
+		return false;
+	memcpy(&hello, h + 1, sizeof(hello));
+	return hello.nonce == 0;
+}
+
+static enum proto_rx_result
+rx_announcement(const struct proto *p, const struct wire_hdr *h)
+{
+	struct wire_hello hello;
+
+	memcpy(&hello, h + 1, sizeof(hello));
+	return h->src_node == wire_be16(p->cfg.node) && hello.epoch != wire_be32(p->cfg.epoch)
+		? PROTO_RX_TWIN
+		: PROTO_RX_DONE;
+}
+
 /* Handle any frame, after checking it in full. */
 static APART enum proto_rx_result
 rx_checked(struct proto *p, const struct wire_hdr *h, uint32_t len, uint64_t handle, uint64_t now)
@@ -528,6 +550,10 @@ rx_checked(struct proto *p, const struct wire_hdr *h, uint32_t len, uint64_t han
 	if (v != WIRE_OK) {
 		count_verdict(p, v);
 		return PROTO_RX_DONE;
+	}
+	if (unlikely(is_announcement(h))) {
+		COUNT(p, rx_accepted);
+		return rx_announcement(p, h);
 	}
 	if (unlikely(h->type == WIRE_MULTI ? h->dst_node != wire_be16(WIRE_NOBODY)
 					   : h->dst_node != wire_be16(p->cfg.node))) {
@@ -544,19 +570,28 @@ rx_checked(struct proto *p, const struct wire_hdr *h, uint32_t len, uint64_t han
 		COUNT(p, rx_multi);
 		return PROTO_RX_MULTI;
 	}
-	if (unlikely(h->type == WIRE_LINK)) {
-		COUNT(p, rx_link);
-		return PROTO_RX_LINK;
-	}
 	if (unlikely(h->type == WIRE_HELLO)) {
 		path_rx_hello(p, h, now);
 		return PROTO_RX_DONE;
 	}
 	uint32_t path = p->path_of[node];
+	const bool known = path != NIL && p->paths[path].state == PATH_OPEN &&
+		h->session == wire_be32(p->paths[path].session);
 
-	if (unlikely(path == NIL || p->paths[path].state != PATH_OPEN ||
-		    h->session != wire_be32(p->paths[path].session))) {
-		rx_stranger(p, path, h, now);
+	if (unlikely(h->type == WIRE_LINK)) {
+		if (!known && h->session != 0)
+			greet_stranger(p, path, h, now);
+		if (!known && !(h->flags & wire_be16(WIRE_F_ASK)) && path != NIL &&
+			p->paths[path].state == PATH_OPEN) {
+			COUNT(p, drop_session);
+			return PROTO_RX_DONE;
+		}
+		COUNT(p, rx_link);
+		return PROTO_RX_LINK;
+	}
+	if (unlikely(!known)) {
+		COUNT(p, drop_session);
+		greet_stranger(p, path, h, now);
 		return PROTO_RX_DONE;
 	}
 	p->paths[path].heard_at = now;

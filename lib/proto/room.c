@@ -284,6 +284,12 @@ room_starve(struct proto *p, struct flow *f, uint32_t bulks)
 	drop_held(p, f);
 }
 
+bool
+room_is_wanted(const struct proto *p, const struct flow *f)
+{
+	return !p->ctxs[f->ctx].frozen && (!list_empty(&p->ctxs[f->ctx].blocked) || p->starved);
+}
+
 void
 room_unblock(struct proto *p, struct flow *f)
 {

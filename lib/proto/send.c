@@ -754,6 +754,32 @@ emit_stray(struct proto *p, const struct stray *s, struct proto_out *o, uint32_t
 	o->link = s->link;
 }
 
+uint32_t
+proto_age_ms(const struct proto *p)
+{
+	return (uint32_t)((p->begun_at - p->born_at) / (p->cfg.ticks_per_sec / 1000));
+}
+
+/* What this node tells the peer of that number; nonce 0: what it tells all. */
+static void
+put_hello(const struct proto *p, uint16_t node, uint32_t nonce, uint32_t echo, void *to)
+{
+	struct wire_hello hello = {
+		.epoch = wire_be32(p->cfg.epoch),
+		.nonce = wire_be32(nonce),
+		.echo = wire_be32(echo),
+		.payload_max = wire_be16((uint16_t)p->cfg.payload_max),
+		.window = wire_be16((uint16_t)p->cfg.window_frames),
+		.secret = nonce != 0 ? wire_be64(proto_secret(p, node)) : 0,
+		.age = wire_be32(proto_age_ms(p)),
+		.lanes = p->cfg.lanes,
+		.flags = p->cfg.checksum ? WIRE_H_CHECKSUM : 0,
+	};
+
+	memcpy(hello.name, p->cfg.name, sizeof(hello.name));
+	memcpy(to, &hello, sizeof(hello));
+}
+
 static void
 emit_hello(struct proto *p, struct path *t, struct proto_out *o, uint32_t now_ts)
 {
@@ -764,17 +790,25 @@ emit_hello(struct proto *p, struct path *t, struct proto_out *o, uint32_t now_ts
 		.dst_ctx = t->hello_dst,
 		.flags = t->hello_asks ? WIRE_F_ASK : 0,
 	};
-	const struct wire_hello hello = {
-		.epoch = wire_be32(p->cfg.epoch),
-		.nonce = wire_be32(t->nonce),
-		.echo = wire_be32(t->peer_nonce),
-		.payload_max = wire_be16((uint16_t)p->cfg.payload_max),
-		.window = wire_be16((uint16_t)p->cfg.window_frames),
-	};
 
 	emit_stray(p, &s, o, now_ts);
-	memcpy(o->head + WIRE_HDR_BYTES, &hello, sizeof(hello));
+	put_hello(p, t->node, t->nonce, t->peer_nonce, o->head + WIRE_HDR_BYTES);
 	t->hello_due = t->hello_asks = false;
+}
+
+void
+proto_announce(struct proto *p, void *head, uint64_t now)
+{
+	const struct wire_fields w = {
+		.type = WIRE_HELLO,
+		.src_node = p->cfg.node,
+		.dst_node = p->cfg.node,
+		.payload_len = sizeof(struct wire_hello),
+		.tstamp = stamp_of(p, now),
+	};
+
+	wire_put(head, &w);
+	put_hello(p, p->cfg.node, 0, 0, (uint8_t *)head + WIRE_HDR_BYTES);
 }
 
 static void

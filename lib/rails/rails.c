@@ -9,6 +9,7 @@
 #define OVERDUE_US    2000   /* silence of a rail that was sent something, until all are asked */
 #define CHECK_US      100000 /* note 2 */
 #define MISSES        3
+#define ROUNDS_LATE   16   /* an answer may be late by so many rounds */
 #define ANSWER_US     1000 /* least time for the others' answers after the first one */
 #define PATIENCE_US   4000 /* until all are asked again, when none answers; grows to the next */
 #define PATIENCE_MOST 256000
@@ -86,8 +87,10 @@ rails_answered(struct rails *r, unsigned rail, uint32_t round, uint64_t now)
 {
 	struct rail *a = &r->rail[rail];
 
+	if (r->asked_at == 0 || r->round - round >= ROUNDS_LATE)
+		return false; /* no question of ours */
 	a->sent_at = 0;
-	if (round == r->round && r->asked_at != 0) {
+	if (round == r->round) {
 		if (r->answered == 0) { /* maybe too late: the next round lasts longer */
 			r->answered_at = now;
 			r->taken = now - r->asked_at;

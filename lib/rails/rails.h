@@ -52,7 +52,7 @@ struct rails {
 	/* the round of questions that is under way */
 	bool asking;
 	uint8_t answered;               /* rails, a bit each */
-	uint32_t round;                 /* its number */
+	uint32_t round;                 /* its number; the first one is the caller's to draw */
 	uint64_t asked_at, answered_at; /* answered_at: the first one */
 	uint64_t taken;                 /* by the last first answer */
 	uint32_t patience_us;           /* without any answer, the next round comes after this */

@@ -80,17 +80,17 @@ forget(uint16_t ctx)
 	server.pidfd[ctx] = 0;
 }
 
+/* Takes the pidfd. */
 static int
-watch(uint16_t ctx, uint32_t generation, int pid)
+watch(uint16_t ctx, uint32_t generation, int fd)
 {
 	struct epoll_event event = {
 		.events = EPOLLIN,
 		.data.u64 = (uint64_t)generation << 16 | ctx,
 	};
-	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
 
 	if (fd < 0)
-		return -errno;
+		return -ESRCH;
 	forget(ctx);
 	server.pidfd[ctx] = fd;
 	server.generation[ctx] = generation;
@@ -295,11 +295,32 @@ open_one(const struct asker *who, const struct attach_request *request, int fd, 
 	return result;
 }
 
+/* Whether that user, who is neither root nor the primary's, has as many contexts as one may have
+ * now. */
+static bool
+has_enough(uint32_t uid)
+{
+	const struct config *c = &server.node->config;
+	const uint32_t part = (c->contexts + 7) / 8;
+	uint32_t own = 0, free = 0;
+
+	for (uint32_t i = 0; i < c->contexts; i++) {
+		const bool closed = server.node->channels[i].state == CHANNEL_CLOSED;
+
+		free += closed;
+		own += !closed && server.owner[i] != SECONDARY && server.who[i].uid == uid;
+	}
+	return c->user_contexts != 0 ? own >= c->user_contexts
+				     : c->mode & 022 && free <= part && own >= part;
+}
+
 static int
 open_any(const struct asker *who, const struct attach_request *request, int fd, struct command *cmd)
 {
 	int ctx = -1, result;
 
+	if (who->connection != SECONDARY && !socket_is_ours(who) && has_enough(who->uid))
+		return -EDQUOT;
 	do {
 		ctx = choose(who, request, (uint32_t)(ctx + 1));
 		if (ctx < 0)
@@ -377,8 +398,8 @@ open_for(const struct asker *who, const struct attach_request *request, int fd,
 	/* A process of another PID namespace may be invisible (0); the end of a thin client also
 	 * shows on its connection. */
 	if (who->pid != 0)
-		result = watch(cmd.ctx, cmd.generation, who->pid);
-	if (result != 0 && who->connection == SECONDARY) {
+		result = watch(cmd.ctx, cmd.generation, socket_process(who));
+	if (result != 0) { /* it has ended: who speaks by its connection is another one */
 		cmd.op = COMMAND_ABORT;
 		node_command(server.node, &cmd, true);
 		return result;
@@ -829,7 +850,6 @@ attach_serve(struct node *n, const struct takeover_attachments *door)
 	epoll_ctl(server.epoll, EPOLL_CTL_ADD, server.stop, &event);
 	event.data.u64 = REAP;
 	epoll_ctl(server.epoll, EPOLL_CTL_ADD, n->mappings.reaper, &event);
-	jobs_begin(n, user_of_context, process_of_context);
 	e = socket_open(n, server.epoll, &answers, door);
 	for (uint32_t i = 0; door != NULL && i < n->config.contexts; i++) {
 		const struct channel *ch = &n->channels[i];
@@ -839,10 +859,12 @@ attach_serve(struct node *n, const struct takeover_attachments *door)
 			if (door->connection[k].number == door->owner[i])
 				server.who[i].uid = door->connection[k].uid;
 		}
-		if (ch->state == CHANNEL_OPEN && ch->pid != 0)
+		if (ch->state == CHANNEL_OPEN && ch->pid != 0 && server.owner[i] != SECONDARY)
 			/* if it died meanwhile, its connection shows that */
-			watch((uint16_t)i, ch->generation, ch->pid);
+			watch((uint16_t)i, ch->generation,
+				socket_process(&(struct asker){.connection = server.owner[i]}));
 	}
+	jobs_begin(n, user_of_context, process_of_context);
 	if (e == 0)
 		e = control_thread_create(&server.watcher, "pmx-watch", watch_processes, NULL);
 	if (e != 0)

@@ -7,9 +7,13 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
+
+#include <rte_ether.h>
 
 #include "engine/rails.h"
 #include "log/log.h"
+#include "node/node.h"
 #include "node/reload.h"
 #include "serve/health.h"
 
@@ -25,9 +29,64 @@ static struct {
 		uint32_t epoch;
 		uint8_t state; /* enum seen */
 		uint8_t links; /* dead ones, a bit each */
+		bool unlike;   /* its settings are others, which has been said */
 	} * peers;             /* by node number */
 	bool link_up[CONFIG_LINKS_MAX];
+	uint32_t looks, twins, twin_epoch;
 } seen;
+
+#define SETTLED_MS     10000 /* age of a node that ends for no other with its number */
+#define ANNOUNCE_FIRST 3     /* looks, in each of which the number is announced */
+#define ANNOUNCE_EVERY 30    /* ... later */
+#define SAME_AGE_MS    100
+
+/* Whether another node with this one's number is older. */
+static bool
+is_older(const struct twin *t, uint32_t epoch)
+{
+	const int32_t by = (int32_t)(atomic_load(&t->age_ms) - atomic_load(&t->own_age_ms));
+
+	return by > SAME_AGE_MS || (by >= -SAME_AGE_MS && atomic_load(&t->epoch) > epoch);
+}
+
+/* Two nodes of one number both get what is sent to it. A node that has just begun ends if there is
+ * an older one; one that has run for a while does not, since anybody can say that he is older. */
+static void
+look_for_twin(struct node *n)
+{
+	const uint32_t times = atomic_load(&n->twin.seen), epoch = atomic_load(&n->twin.epoch);
+	const uint64_t mac = atomic_load(&n->twin.mac);
+	char its[RTE_ETHER_ADDR_FMT_SIZE], own[RTE_ETHER_ADDR_FMT_SIZE];
+	struct rte_ether_addr a;
+
+	for (unsigned i = 0; i < RTE_ETHER_ADDR_LEN; i++)
+		a.addr_bytes[i] = (uint8_t)(mac >> (40 - 8 * i));
+	rte_ether_format_addr(its, sizeof(its), &a);
+	rte_ether_format_addr(own, sizeof(own), &n->links[0].mac);
+	if (times != seen.twins && epoch != seen.twin_epoch) {
+		const bool ends = atomic_load(&n->twin.own_age_ms) < SETTLED_MS &&
+			is_older(&n->twin, n->epoch);
+
+		log_say(LOG_NODE, RTE_LOG_ERR,
+			"another node has number %u as well: it is at %s, this one at %s%s. Give "
+			"one of them another node.id",
+			n->config.id, its, own,
+			ends ? ", and ends, since the other one was there before" : "");
+		seen.twin_epoch = epoch;
+		n->ends_as_twin = ends;
+		for (unsigned i = 0; ends && i < n->config.lanes; i++) {
+			atomic_store(&n->engines[i].stop, true);
+			eventfd_write(n->engines[i].doorbell, 1);
+		}
+	}
+	seen.twins = times;
+	if (seen.looks < ANNOUNCE_FIRST || seen.looks % ANNOUNCE_EVERY == 0) {
+		struct command cmd = {.op = COMMAND_ANNOUNCE};
+
+		node_command(n, &cmd, true);
+	}
+	seen.looks++;
+}
 
 /* The best state over all lanes, each of which makes its own handshake. */
 static struct seen_peer
@@ -43,7 +102,7 @@ state_of(const struct node *n, uint16_t node)
 		enum seen here = s.established ? SEEN_UP : s.dead ? SEEN_DOWN : SEEN_ASKING;
 
 		if (here > now.state)
-			now = (struct seen_peer){s.peer_epoch, (uint8_t)here, 0};
+			now = (struct seen_peer){s.peer_epoch, (uint8_t)here, 0, false};
 	}
 	return now;
 }
@@ -98,7 +157,38 @@ look_at_peer(const struct node *n, uint16_t node)
 	if (now.epoch == 0)
 		now.epoch = before->epoch; /* keep that of its last known life */
 	now.links = before->links;
+	now.unlike = before->unlike;
 	*before = now;
+}
+
+/* Says what two nodes do not agree on, once. */
+static void
+look_at_terms(const struct node *n, uint16_t node)
+{
+	const uint32_t payload = config_payload_max(&n->config);
+	struct seen_peer *p = &seen.peers[node];
+	struct proto_path_stat s;
+	bool unlike = false;
+
+	for (unsigned l = 0; l < n->config.lanes && !unlike; l++) {
+		if (!proto_path_stat(n->engines[l].proto, node, &s))
+			continue;
+		unlike = s.unlike || (s.established && s.payload_max != payload);
+		if (!unlike || p->unlike)
+			continue;
+		if (s.unlike)
+			log_say(LOG_PEER, RTE_LOG_ERR,
+				"node %u '%s' has proto.checksum = %s, this one has %s: no message "
+				"passes. Give both the same",
+				node, s.name, s.checksum ? "on" : "off",
+				n->config.checksum ? "on" : "off");
+		else
+			log_say(LOG_PEER, RTE_LOG_WARNING,
+				"node %u '%s' takes %u bytes a frame, this one %u: what is longer "
+				"ends with EMSGSIZE. Give both the same link.mtu",
+				node, s.name, s.payload_max, payload);
+	}
+	p->unlike = unlike;
 }
 
 static void
@@ -139,8 +229,10 @@ health_look(struct node *n)
 			continue;
 		look_at_peer(n, (uint16_t)i);
 		look_at_rails(n, (uint16_t)i);
+		look_at_terms(n, (uint16_t)i);
 	}
 	look_at_nodes();
+	look_for_twin(n);
 	log_say_left_out();
 }
 
@@ -148,6 +240,7 @@ int
 health_begin(struct node *n)
 {
 	seen.peers = calloc(n->config.nodes_max, sizeof(*seen.peers));
+	seen.looks = seen.twins = seen.twin_epoch = 0;
 	for (unsigned i = 0; i < CONFIG_LINKS_MAX; i++)
 		seen.link_up[i] = false;
 	return seen.peers != NULL ? 0 : -ENOMEM;

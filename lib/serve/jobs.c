@@ -4,8 +4,8 @@
  *
  * Design notes
  * 1. A job that is stopped is noted until it is started, also while it has no context here: those
- *    that it opens are stopped at once. When there is no place for another note, those of jobs
- *    without contexts are given up.
+ *    that it opens are stopped at once. When there is no place for another note, or a user has as
+ *    many as one may have, those of jobs without contexts are given up: his own.
  * 2. Nobody may stop contexts of others by choosing their job's number: an operator who is neither
  *    root nor the primary's user acts on his own contexts only.
  * 3. A process that was stopped is remembered by a descriptor of its own, since it may have asked
@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -23,7 +24,8 @@
 #include "node/node.h"
 #include "serve/jobs.h"
 
-#define STOPPED_MAX 256
+#define STOPPED_MAX   256
+#define STOPPED_SHARE 32 /* of a user who is neither root nor the primary's */
 
 struct stopped {
 	uint32_t job; /* 0: the place is free */
@@ -105,10 +107,49 @@ command(enum command_op op, const struct contexts *c, uint32_t drain_us)
 	return 0;
 }
 
-static void
-send_signal(int process, int number)
+/* Reads a number, or two, behind `key` from a file of /proc. */
+static bool
+read_numbers(const char *path, const char *format, unsigned *a, unsigned *b)
 {
-	syscall(SYS_pidfd_send_signal, process, number, NULL, 0);
+	char line[256];
+	bool found = false;
+	FILE *f = fopen(path, "re");
+
+	while (f != NULL && !found && fgets(line, sizeof(line), f) != NULL)
+		found = sscanf(line, format, a, b) >= 1;
+	if (f != NULL)
+		fclose(f);
+	return found;
+}
+
+/* Whether that user may signal the process, by the kernel's rule (kill(2)): it may have become
+ * another user's since it opened its context. */
+static bool
+may_signal(int process, uint32_t uid)
+{
+	char path[64];
+	unsigned pid = 0, real = 0, saved = 0, again = 0;
+
+	if (uid == 0)
+		return true;
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", process);
+	if (!read_numbers(path, "Pid: %u", &pid, NULL))
+		return false;
+	char status[64];
+
+	snprintf(status, sizeof(status), "/proc/%u/status", pid);
+	return read_numbers(status, "Uid: %u %*u %u", &real, &saved) &&
+		(real == uid || saved == uid) &&
+		/* its number is not another one's meanwhile */
+		read_numbers(path, "Pid: %u", &again, NULL) && again == pid;
+}
+
+/* uid: whose process it was. */
+static void
+send_signal(int process, uint32_t uid, int number)
+{
+	if (may_signal(process, uid))
+		syscall(SYS_pidfd_send_signal, process, number, NULL, 0);
 }
 
 /* The process of that context, if it is one of these; otherwise 0. */
@@ -116,6 +157,17 @@ static int
 process_in(const struct contexts *c, uint32_t ctx)
 {
 	return c->bits[ctx / 64] >> ctx % 64 & 1 ? jobs.process_of((uint16_t)ctx) : 0;
+}
+
+/* Whether that place is taken, by a process that has not ended. */
+static bool
+is_kept(struct halted *h)
+{
+	if (h->process != 0 && socket_has_ended(h->process)) {
+		close(h->process);
+		h->process = 0;
+	}
+	return h->process != 0;
 }
 
 /* Stops the processes of these contexts. */
@@ -127,7 +179,7 @@ halt_all(uint32_t job, const struct contexts *c)
 	for (uint32_t i = 0; i < jobs.node->config.contexts; i++) {
 		const int process = process_in(c, i);
 
-		while (at < WIRE_CONTEXTS_MAX && jobs.halted[at].process != 0)
+		while (at < WIRE_CONTEXTS_MAX && is_kept(&jobs.halted[at]))
 			at++;
 		if (process == 0 || at == WIRE_CONTEXTS_MAX)
 			continue;
@@ -136,7 +188,7 @@ halt_all(uint32_t job, const struct contexts *c)
 		if (own < 0)
 			continue; /* nothing would let it go on */
 		jobs.halted[at] = (struct halted){own, job, jobs.user_of((uint16_t)i)};
-		send_signal(own, SIGSTOP);
+		send_signal(own, jobs.user_of((uint16_t)i), SIGSTOP);
 	}
 }
 
@@ -151,7 +203,7 @@ wake_all(const struct stopped *s)
 
 		if (h->process == 0 || h->job != s->job || !(s->all || h->uid == s->uid))
 			continue;
-		send_signal(h->process, SIGCONT);
+		send_signal(h->process, h->uid, SIGCONT);
 		close(h->process);
 		h->process = 0;
 	}
@@ -161,7 +213,7 @@ wake_all(const struct stopped *s)
 		const int process = process_in(&c, i);
 
 		if (process != 0)
-			send_signal(process, SIGCONT);
+			send_signal(process, jobs.user_of((uint16_t)i), SIGCONT);
 	}
 }
 
@@ -185,12 +237,19 @@ is_same(const struct stopped *a, const struct stopped *b)
 	return a->job == b->job && a->all == b->all && (a->all || a->uid == b->uid);
 }
 
+static bool
+is_of_user(const struct stopped *a, const struct stopped *b)
+{
+	return !a->all && a->uid == b->uid;
+}
+
 /* The note of a job that is stopped; otherwise a free one, whose job is 0, or NULL. */
 static struct stopped *
 note_of(const struct stopped *s)
 {
 	struct stopped *free = NULL;
 	struct contexts c;
+	unsigned own = 0;
 
 	for (unsigned i = 0; i < STOPPED_MAX; i++) {
 		struct stopped *t = &jobs.stopped[i];
@@ -199,10 +258,13 @@ note_of(const struct stopped *s)
 			return t;
 		if (t->job == 0 && free == NULL)
 			free = t;
+		own += t->job != 0 && is_of_user(t, s);
 	}
+	if (!s->all && own >= STOPPED_SHARE)
+		free = NULL;
 	for (unsigned i = 0; free == NULL && i < STOPPED_MAX; i++) {
 		contexts_of(&jobs.stopped[i], &c); /* note 1 */
-		if (c.count != 0)
+		if (c.count != 0 || !(s->all || is_of_user(&jobs.stopped[i], s)))
 			continue;
 		free = &jobs.stopped[i];
 		free->job = 0;
@@ -340,7 +402,8 @@ jobs_begin(struct node *n, uint32_t (*user_of)(uint16_t ctx), int (*process_of)(
 		/* its processes may be stopped: to let them go on does no harm */
 		const struct stopped s = {
 			.job = ch->job,
-			.all = true,
+			/* whoever stopped it: another user's job may have the same number */
+			.uid = jobs.user_of(ch->ctx),
 			.connection = SECONDARY,
 			.processes = true,
 			.parked = ch->parks || ch->preempted == PREEMPTED_PARKED,
@@ -365,7 +428,7 @@ jobs_end(bool given)
 		if (jobs.halted[i].process == 0)
 			continue;
 		if (!given)
-			send_signal(jobs.halted[i].process, SIGCONT);
+			send_signal(jobs.halted[i].process, jobs.halted[i].uid, SIGCONT);
 		close(jobs.halted[i].process);
 		jobs.halted[i].process = 0;
 	}

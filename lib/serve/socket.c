@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +15,14 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+/* Linux 6.5; the headers may be older */
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
 
 #include <rte_cycles.h>
 #include <rte_eal.h>
@@ -23,6 +30,7 @@
 #include <rte_mempool.h>
 #include <rte_version.h>
 
+#include "channel/instance.h"
 #include "channel/passing.h"
 #include "log/log.h"
 #include "node/sizes.h"
@@ -36,6 +44,8 @@
 struct connection {
 	int fd; /* 0: the place is free */
 	struct asker who;
+	int process; /* pidfd of who connected, so that its number's next owner is not taken for it;
+		      * -1: it is not seen from here, or has ended */
 	bool of_secondary; /* ends with this process, even if another takes over */
 };
 
@@ -162,19 +172,47 @@ hang_up(int fd)
 
 /* ------------------------------------------------------------------ the socket */
 
+/* Makes the directory that the configuration names, if its own one is there; for all, whatever the
+ * umask is: the socket has its mode. 0 or -errno. */
+static int
+make_parent(void)
+{
+	char dir[sizeof(door.path)];
+
+	snprintf(dir, sizeof(dir), "%s", door.path);
+	if (mkdir(dirname(dir), 0755) != 0)
+		return errno == EEXIST ? 0 : -errno;
+	return chmod(dir, 0755) == 0 ? 0 : -errno;
+}
+
+/* Says if others, whom the socket's mode lets in, cannot come to it. */
+static void
+say_who_is_shut_out(const struct config *c)
+{
+	char path[sizeof(door.path)];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s", door.path);
+	const char *dir = dirname(path);
+
+	if (stat(dir, &st) == 0 && c->mode & 002 && !(st.st_mode & 001))
+		log_say(LOG_NODE, RTE_LOG_WARNING,
+			"access.mode = %04o lets all users attach, but %s has mode %04o, so only "
+			"some can: give it another mode, or set access.socket",
+			c->mode, dir, st.st_mode & 07777);
+}
+
 /* Makes the socket under another name first, so that it never appears with wrong permissions. */
 static int
 make_socket(const struct config *c)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
-	char dir[sizeof(door.path)];
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	char dir[RUN_DIR_MAX];
+	const int made = *c->socket == 0 ? run_dir_make(dir, sizeof(dir)) : make_parent();
+	int fd = made == 0 ? socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0) : -1;
 
 	if (fd < 0)
-		return -errno;
-	snprintf(dir, sizeof(dir), "%s", door.path);
-	/* errors do not matter here: if there is no directory, bind() fails */
-	mkdir(dirname(dir), 0755);
+		return made != 0 ? made : -errno;
 	if ((size_t)snprintf(at.sun_path, sizeof(at.sun_path), "%s.new", door.path) >=
 		sizeof(at.sun_path)) {
 		close(fd);
@@ -215,6 +253,31 @@ make_link(void)
 			strerror(errno));
 }
 
+/* Returns a pidfd of the process that connected; -1: it is not seen from here, or has ended. */
+static int
+process_of_peer(int fd, const struct ucred *cred)
+{
+	int process = -1;
+	socklen_t len = sizeof(process);
+	char path[32];
+	struct stat st;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &process, &len) == 0) {
+		fcntl(process, F_SETFD, FD_CLOEXEC);
+		return process;
+	}
+	if (errno != ENOPROTOOPT || cred->pid == 0) /* before Linux 6.5 */
+		return -1;
+	process = (int)syscall(SYS_pidfd_open, cred->pid, 0);
+	snprintf(path, sizeof(path), "/proc/%d", cred->pid);
+	/* another one may have its number by now, which is no harm if it is the same user's */
+	if (process >= 0 && (stat(path, &st) != 0 || (st.st_uid != cred->uid && st.st_uid != 0))) {
+		close(process);
+		return -1;
+	}
+	return process;
+}
+
 /* Takes over the connections of the previous primary, with their numbers, by which they own
  * contexts. */
 static void
@@ -232,6 +295,9 @@ inherit(const struct takeover_attachments *from)
 		door.connections[k] = (struct connection){from->connection[i].fd,
 			{(int)k, from->connection[i].pid, from->connection[i].uid,
 				from->connection[i].gid},
+			process_of_peer(from->connection[i].fd,
+				&(struct ucred){from->connection[i].pid, from->connection[i].uid,
+					from->connection[i].gid}),
 			false};
 	}
 }
@@ -266,10 +332,15 @@ socket_open(struct node *n, int epoll, const struct socket_ops *ops,
 	if (from != NULL)
 		inherit(from);
 	if (door.listener < 0) {
-		log_say(LOG_NODE, RTE_LOG_ERR, "access.socket = %s: %s: thin clients cannot attach",
-			door.path, strerror(-door.listener));
-		return 0; /* secondaries can still attach */
+		log_say(LOG_NODE, RTE_LOG_ERR,
+			"access.socket = %s: %s: thin clients cannot attach. Choose another path, "
+			"or 'off'",
+			door.path,
+			door.listener == -EPERM ? "another user has made its directory"
+						: strerror(-door.listener));
+		return door.listener;
 	}
+	say_who_is_shut_out(&n->config);
 	make_link();
 	return epoll_ctl(epoll, EPOLL_CTL_ADD, door.listener, &event) == 0 ? 0 : -errno;
 }
@@ -283,6 +354,8 @@ disconnect(unsigned i)
 
 	epoll_ctl(door.epoll, EPOLL_CTL_DEL, c->fd, NULL);
 	hang_up(c->fd);
+	if (c->process >= 0)
+		close(c->process);
 	c->fd = 0;
 	door.ops->gone((int)i);
 }
@@ -326,7 +399,25 @@ welcome(void)
 		return;
 	}
 	door.connections[i] = (struct connection){fd, {(int)i, cred.pid, cred.uid, cred.gid},
-		false};
+		process_of_peer(fd, &cred), false};
+}
+
+int
+socket_process(const struct asker *who)
+{
+	if (who->connection == SECONDARY)
+		return (int)syscall(SYS_pidfd_open, who->pid, 0);
+	const int process = door.connections[who->connection].process;
+
+	return process < 0 || socket_has_ended(process) ? -1 : fcntl(process, F_DUPFD_CLOEXEC, 3);
+}
+
+bool
+socket_has_ended(int process)
+{
+	struct pollfd p = {.fd = process, .events = POLLIN};
+
+	return poll(&p, 1, 0) != 0;
 }
 
 bool
@@ -474,8 +565,11 @@ void
 socket_close(void)
 {
 	for (unsigned i = 0; door.connections != NULL && i < door.max; i++) {
-		if (door.connections[i].fd != 0)
-			hang_up(door.connections[i].fd);
+		if (door.connections[i].fd == 0)
+			continue;
+		hang_up(door.connections[i].fd);
+		if (door.connections[i].process >= 0)
+			close(door.connections[i].process);
 	}
 	free(door.connections);
 	door.connections = NULL;

@@ -45,6 +45,11 @@ int socket_open(struct node *n, int epoll, const struct socket_ops *ops,
  * -errno. */
 int socket_of_successor(const struct asker *who);
 void socket_save(struct takeover_attachments *door);
+/* Returns a pidfd of the sender, for the caller to close; -1: it is not seen from here, or has
+ * ended. */
+int socket_process(const struct asker *who);
+/* Whether the process of that pidfd has ended. */
+bool socket_has_ended(int process);
 /* Whether the sender is root or the primary's own user. */
 bool socket_is_ours(const struct asker *who);
 void socket_event(uint64_t tag);

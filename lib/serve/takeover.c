@@ -316,6 +316,17 @@ get_reply(int sock, struct attach_reply *reply)
 	return false;
 }
 
+/* Whether the other end is a process of this user, or of root. */
+static bool
+is_of_ours(int sock)
+{
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	return getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0 &&
+		(cred.uid == geteuid() || cred.uid == 0);
+}
+
 struct takeover *
 takeover_ask(struct node *n, const char *path, char *error, uint32_t error_len)
 {
@@ -338,6 +349,10 @@ takeover_ask(struct node *n, const char *path, char *error, uint32_t error_len)
 	setsockopt(t->sock, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	if (connect(t->sock, (struct sockaddr *)&at, sizeof(at)) != 0)
 		code = fail(error, error_len, -errno, path);
+	else if (!is_of_ours(t->sock))
+		code = fail(error, error_len, -EPERM,
+			"who listens there is neither this user's nor root's: what it would give "
+			"is not taken");
 	else if (send(t->sock, &request, sizeof(request), MSG_NOSIGNAL) !=
 			(ssize_t)sizeof(request) ||
 		!get_reply(t->sock, &reply))

@@ -516,6 +516,7 @@ say_link(struct sim *s, uint32_t node, uint32_t peer, uint32_t link, uint16_t fl
 		.flags = flags,
 		.src_node = (uint16_t)node,
 		.dst_node = (uint16_t)peer,
+		.session = proto_session(s->nodes[node].core, (uint16_t)peer),
 		.seq = round,
 	};
 	struct proto_out o = {
@@ -657,7 +658,7 @@ receive(struct sim *s, uint32_t packet)
 	}
 	enum proto_rx_result r = proto_rx(n->core, k->head, k->len, index, sim_ticks(s, n));
 
-	if (r == PROTO_RX_DONE) {
+	if (r == PROTO_RX_DONE || r == PROTO_RX_TWIN) {
 		release_held(s, node, index);
 	} else if (r == PROTO_RX_LINK) {
 		release_held(s, node, index);
@@ -714,7 +715,7 @@ start_node(struct sim *s, uint32_t i)
 	n->cfg = s->cfg.proto;
 	n->cfg.node = (uint16_t)i;
 	n->cfg.epoch = (uint32_t)sim_random(s) | 1;
-	n->cfg.seed = sim_random(s);
+	n->cfg.key[0] = sim_random(s);
 	n->cfg.links = s->cfg.links;
 	if (s->cfg.configure != NULL)
 		s->cfg.configure(s->cfg.arg, i, &n->cfg);

@@ -43,7 +43,7 @@ struct sim;
 struct sim_config {
 	const struct topology *topology;     /* must outlive the simulator; its hosts are the
 					      * nodes */
-	struct proto_config proto;           /* configuration of every node; node, epoch and seed
+	struct proto_config proto;           /* configuration of every node; node, epoch and key
 					      * are set by the simulator */
 	uint32_t entries, bulks, inline_max; /* receive room of every context, as for
 					      * proto_ctx_open */

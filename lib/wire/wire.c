@@ -3,6 +3,7 @@
  * Checking frames. lib/proto calls this for every frame that wire_is_plain does not accept, before
  * it reads any field. Pure functions, any thread.
  */
+#include "wire/siphash.h"
 #include "wire/wire.h"
 
 /* type -> fewest payload bytes that its handler reads; and whether more is allowed */
@@ -106,14 +107,25 @@ wire_check(const void *frame, uint32_t len, uint32_t payload_max)
 }
 
 uint32_t
-wire_session(uint32_t epoch_a, uint32_t epoch_b)
+wire_session(struct wire_end a, struct wire_end b)
 {
-	uint64_t low = epoch_a < epoch_b ? epoch_a : epoch_b;
-	uint64_t high = epoch_a < epoch_b ? epoch_b : epoch_a;
-	uint64_t x = (high << 32 | low) * 0x9E3779B97F4A7C15u;
+	const bool first = a.secret != b.secret ? a.secret < b.secret : a.epoch < b.epoch;
+	const struct wire_end low = first ? a : b, high = first ? b : a;
+	const uint64_t key[2] = {low.secret, high.secret};
+	const uint64_t epochs = (uint64_t)high.epoch << 32 | low.epoch;
+	const uint32_t session = (uint32_t)siphash(key, &epochs, 1);
 
-	x ^= x >> 29;
-	x *= 0xBF58476D1CE4E5B9u;
-	x ^= x >> 32;
-	return (uint32_t)x ? (uint32_t)x : 1;
+	return session ? session : 1;
+}
+
+uint32_t
+wire_multi_tag(uint64_t key, const void *head, uint16_t words)
+{
+	const uint64_t keys[2] = {key, ~key};
+	uint64_t all[(sizeof(struct wire_multi) + WIRE_GROUP_MEMBERS_MAX / 8) / 8];
+	const uint32_t n = (uint32_t)(sizeof(struct wire_multi) / 8) + words;
+
+	memcpy(all, head, n * sizeof(*all));
+	memset((uint8_t *)all + offsetof(struct wire_multi, tag), 0, sizeof(uint32_t));
+	return (uint32_t)siphash(keys, all, n);
 }

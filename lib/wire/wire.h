@@ -40,7 +40,8 @@ enum wire_type {
 	/* bytes for members of a group, on any nodes: of no flow and no session, and nobody answers
 	 * for it but by messages of the group; dst_node, dst_ctx: WIRE_NOBODY */
 	WIRE_MULTI = 8,
-	WIRE_LINK = 9, /* with ASK: does this link carry frames? Without: it does. Of no session */
+	WIRE_LINK = 9, /* with ASK: does this link carry frames? Without: it does. Session 0: there
+			* is none yet */
 	WIRE_TYPE_COUNT
 };
 
@@ -72,7 +73,7 @@ struct wire_hdr {
 	uint16_t credit;      /* frames beyond ack that the receiver has room for, of this flow */
 	uint16_t share;       /* frames that this flow may have in flight, 0 = no bound but its
 			       * window */
-	uint32_t session;     /* digest of both nodes' epochs; 0 in HELLO */
+	uint32_t session;     /* wire_session() of both nodes; 0 in HELLO */
 	uint32_t seq;         /* DATA, RESET: sequence number of this frame in its flow; LINK: of
 			       * the question */
 	uint32_t ack;         /* next sequence number expected in the reverse flow */
@@ -85,6 +86,10 @@ struct wire_hdr {
 	uint32_t crc;         /* CRC32C, 0 without WIRE_F_CRC */
 } __attribute__((packed, aligned(2)));
 
+#define WIRE_NAME_BYTES 32
+#define WIRE_H_CHECKSUM 0x01 /* its node sends all frames with CRC, and takes no others */
+#define WIRE_H_ALL      0x01
+
 /* HELLO's payload. A peer's epoch is accepted only with our own nonce echoed. */
 struct wire_hello {
 	uint32_t epoch;       /* random number of the sending node's start */
@@ -92,6 +97,13 @@ struct wire_hello {
 	uint32_t echo;        /* the peer's nonce, 0 = none known */
 	uint16_t payload_max; /* longest payload that the sending node accepts, bytes */
 	uint16_t window;      /* widest reorder window of the sending node, frames */
+	uint64_t secret;      /* random, for this peer alone, the same in all of this life */
+	uint32_t age;         /* of the sending node's life, ms */
+	uint8_t lanes;        /* of the sending node */
+	uint8_t flags;        /* WIRE_H_*; all other bits are 0 */
+	uint16_t zero;
+	uint8_t name[WIRE_NAME_BYTES]; /* the sending node's, for people; 0 behind it, if there is
+					* room */
 } __attribute__((packed, aligned(2)));
 
 static_assert(sizeof(struct wire_hdr) == WIRE_HDR_BYTES, "header size");
@@ -111,7 +123,9 @@ static_assert(offsetof(struct wire_hdr, echo) == 34, "echo");
 static_assert(offsetof(struct wire_hdr, msg_len) == 38, "msg_len");
 static_assert(offsetof(struct wire_hdr, frag_off) == 42, "frag_off");
 static_assert(offsetof(struct wire_hdr, crc) == 46, "crc");
-static_assert(sizeof(struct wire_hello) == 16, "hello size");
+static_assert(sizeof(struct wire_hello) == 64, "hello size");
+static_assert(offsetof(struct wire_hello, secret) == 16, "secret");
+static_assert(offsetof(struct wire_hello, name) == 32, "name");
 
 /* Contexts of a node have the numbers 0..WIRE_CONTEXTS_MAX - 1. Each has five more endpoints. Two
  * are for remote memory: requests go from an initiator to a target, and answers go back. They are
@@ -335,11 +349,11 @@ enum wire_group_op {
 	WIRE_G_JOIN = 1, /* to rank 0: here; key: hash of the list of members */
 	WIRE_G_OPEN,     /* all are there: the key. error: because of member `other` the group does
 			  * not open */
-	WIRE_G_GO,       /* all have the key */
+	WIRE_G_GO,       /* all have the key; of a group that is open: say HERE */
 	WIRE_G_LEAVE,    /* to rank 0: its sender leaves */
 	WIRE_G_GONE,     /* member `other` is there no more; error: why; 0: it left */
 	WIRE_G_LEFT,     /* all others know that the receiver has left */
-	WIRE_G_SUSPECT,  /* to rank 0: member `other` cannot be reached */
+	WIRE_G_SUSPECT,  /* to rank 0: member `other` cannot be reached, so one of both goes */
 	WIRE_G_ENTER,    /* to rank 0: ranks of its node enter barrier `number`: bits of
 			  * ticket << 32 | b, from its own & ~63 on; flag DEAD: member `other` went
 			  * while they waited for each other */
@@ -368,6 +382,7 @@ enum wire_group_op {
 	/* between a member that sends MULTI frames and one that gets them */
 	WIRE_G_ROUND, /* chunk `number` of `b` frames has been sent: which are not here? */
 	WIRE_G_GOT,   /* of chunk `number` these are not: bits of ticket << 32 | b */
+	WIRE_G_HERE,  /* to rank 0: its sender is a member still; answers GO */
 	WIRE_GROUP_OPS
 };
 
@@ -399,7 +414,7 @@ struct wire_group {
 #define WIRE_CHUNKS_OPEN 4
 struct wire_multi {
 	uint32_t group;  /* its number */
-	uint32_t digest; /* of its key: wire_group_digest */
+	uint32_t tag;    /* wire_multi_tag() */
 	uint32_t number; /* of the chunk */
 	uint16_t rank;   /* the sender's */
 	uint8_t frame;   /* of the chunk, from 0 */
@@ -649,15 +664,10 @@ enum wire_verdict wire_check(const void *frame, uint32_t len, uint32_t payload_m
  * initiator. Runs are not checked. */
 enum wire_verdict wire_transfer_check(const void *payload, uint32_t len, bool to_target);
 
-/* What shows in MULTI frames that their sender knows the group's key. These may reach who is no
- * member, so it tells half of the key at most. */
-static inline uint32_t
-wire_group_digest(uint64_t key)
-{
-	key = (key ^ key >> 31) * 0x9E3779B97F4A7C15u;
-	key = (key ^ key >> 29) * 0xBF58476D1CE4E5B9u;
-	return (uint32_t)(key >> 32);
-}
+/* Returns what shows that the sender of a MULTI frame knows the group's key: it is of all that is
+ * before the frame's bytes, with that many words of ranks, but the tag itself. So what one frame
+ * shows is of no use for another one. */
+uint32_t wire_multi_tag(uint64_t key, const void *head, uint16_t words);
 
 /* Check the payload of a MULTI frame, len bytes. */
 static inline enum wire_verdict
@@ -725,8 +735,14 @@ wire_match_check(const void *message, uint32_t len)
 	return WIRE_OK;
 }
 
-/* Returns the session of two nodes' epochs: the same from both ends, never 0. */
-uint32_t wire_session(uint32_t epoch_a, uint32_t epoch_b);
+/* What two nodes must know of each other to be in one session. */
+struct wire_end {
+	uint64_t secret; /* of HELLO */
+	uint32_t epoch;
+};
+/* Returns the session of two nodes: the same from both ends, never 0, and not to be known without
+ * both secrets. */
+uint32_t wire_session(struct wire_end a, struct wire_end b);
 
 /* The state of an iteration over the runs of a frame. Initialise it with {bytes of the frame, how
  * many, the frame's offset in the transfer}. */

@@ -330,9 +330,8 @@ frame(struct world *w)
 	const uint16_t rank = how % (MEMBERS + 1);
 	const struct group_addr from = how >= 240 ? stranger : other_member(rank, how / 8);
 	const uint64_t ranks = wire_be64(what & 8 ? ~0ull : more);
-	const struct wire_multi h = {
+	struct wire_multi h = {
 		.group = wire_be32(1 + more / 128),
-		.digest = wire_be32(wire_group_digest(what & 16 ? 41 : 42)),
 		.number = wire_be32(what / 32 + (more & 1 ? 0 : UINT32_MAX - 3)),
 		.rank = wire_be16(rank),
 		.frame = more % 8,
@@ -347,6 +346,8 @@ frame(struct world *w)
 
 	memcpy(payload, &h, sizeof(h));
 	memcpy(payload + sizeof(h), &ranks, sizeof(ranks));
+	h.tag = wire_be32(wire_multi_tag(what & 16 ? 41 : 42, payload, h.words != 0));
+	memcpy(payload, &h, sizeof(h));
 	if (nothing)
 		memcpy(w->before, w->groups, w->bytes);
 	for (uint32_t at = 0;

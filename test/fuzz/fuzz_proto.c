@@ -164,6 +164,10 @@ push_frame(struct core *c, const uint8_t *bytes, uint32_t len)
 		MUST(((struct wire_hdr *)frame)->dst_node == wire_be16(WIRE_NOBODY));
 		c->rx[handle] = OUTSIDE;
 		break;
+	case PROTO_RX_TWIN:
+		MUST(((struct wire_hdr *)frame)->src_node == wire_be16(c->p->cfg.node));
+		c->rx[handle] = OUTSIDE;
+		break;
 	case PROTO_RX_LINK:
 		MUST(len == WIRE_HDR_BYTES);
 		c->rx[handle] = OUTSIDE;
@@ -240,8 +244,7 @@ push_forged(unsigned k, struct input *in)
 			unsigned from = (k + 1 + (fix >> 7)) % CORES;
 
 			h->src_node = wire_be16((uint16_t)from);
-			h->session = wire_be32(
-				wire_session(c->p->cfg.epoch, cores[from].p->cfg.epoch));
+			h->session = wire_be32(proto_session(c->p, (uint16_t)from));
 			h->src_ctx = wire_be16(wire_be16(h->src_ctx) % CTXS);
 			h->dst_ctx = wire_be16(wire_be16(h->dst_ctx) % CTXS);
 		}
@@ -376,7 +379,7 @@ begin_core(unsigned k, struct input *in)
 	const struct proto_config cfg = {
 		.node = (uint16_t)k,
 		.epoch = 1000 + k,
-		.seed = take8(in),
+		.key = {take8(in)},
 		.ticks_per_sec = 1000000000,
 		.nodes_max = 5,
 		.contexts_max = CTXS,

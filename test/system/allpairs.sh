@@ -91,7 +91,7 @@ cat "$dir"/app.*.log | awk -v contexts=$contexts -v seconds="$seconds" '
 	}' && ok allpairs__no_starvation || not_ok allpairs__no_starvation "the slowest is below a twentieth of the mean"
 for i in 0 1; do
 	"$build/app/pmx-ctl" --instance "$tag$i" drops 2>/dev/null | sed "s/^/# node $i: /"
-	end "$(sed -n "1{s/[^0-9]//g;p}" /run/pmx-dpdk-"$tag$i".pid)"
+	end "$(sed -n "1{s/[^0-9]//g;p}" /run/pmx-dpdk/"$tag$i".pid)"
 	code=$?
 	[ $code -eq 0 ] && ok "allpairs__primary_${i}_ends_well" ||
 		not_ok "allpairs__primary_${i}_ends_well" "exit code $code" "$dir/$i.log"

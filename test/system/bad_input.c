@@ -379,7 +379,7 @@ each_kind(struct pair *pair)
 	EXPECT("hello_of_unknown_nonce", WIRE_HDR_BYTES + sizeof(struct wire_hello),
 		&p[PROTO_drop_nonce]);
 	/* what follows knows the session: a peer gone wrong, not a stranger */
-	uint32_t session = wire_session(nodes[0]->embedded->epoch, nodes[1]->embedded->epoch);
+	uint32_t session = proto_session(engine_of(1)->proto, 0);
 
 	*h = right_header(WIRE_DATA);
 	h->session = wire_be32(session);
@@ -402,7 +402,7 @@ each_kind(struct pair *pair)
 static void
 fuzz(struct pair *pair, unsigned count, bool own)
 {
-	uint32_t session = wire_session(nodes[0]->embedded->epoch, nodes[1]->embedded->epoch);
+	uint32_t session = proto_session(engine_of(1)->proto, 0);
 	uint8_t frame[1600];
 	struct wire_hdr *h = (struct wire_hdr *)frame;
 

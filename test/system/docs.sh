@@ -27,7 +27,7 @@ failed=0
 
 left_behind() {
 	local path
-	for path in /dev/hugepages/"$name"[01]map_* /run/pmx-dpdk-"$name"[01].pid /run/pmx-dpdk/"$name"[01].sock \
+	for path in /dev/hugepages/"$name"[01]map_* /run/pmx-dpdk/"$name"[01].pid /run/pmx-dpdk/"$name"[01].sock \
 		/var/run/dpdk/"$name"[01]; do
 		[ ! -e "$path" ] || echo "$path"
 	done

@@ -18,7 +18,7 @@ PORT = 18515
 VERSION = 2
 ETHERTYPE = 0x88B5
 HEADER = struct.Struct(">BBHHHHHHHHIIIIIIII")  # doc/wire.md, header
-HELLO = struct.Struct(">IIIHH")
+HELLO = struct.Struct(">IIIHHQIBBH32s")
 TYPES = ["", "DATA", "ACK", "NACK", "HELLO", "PING", "PONG", "RESET"]
 ASK = 0x40
 
@@ -45,7 +45,7 @@ def decode(data):
 
 def hello(src, dst, flags, epoch, nonce, echo, src_ctx=1, dst_ctx=2, version=VERSION):
     return HEADER.pack(version, TYPES.index("HELLO"), flags, src, dst, src_ctx, dst_ctx, HELLO.size, 0, 0, 0, 0, 0, 0, 0,
-                       0, 0, 0) + HELLO.pack(epoch, nonce, echo, 1408, 512)
+                       0, 0, 0) + HELLO.pack(epoch, nonce, echo, 1408, 512, 0x5EC3E7, 0, 1, 0, 0, b"one")
 
 
 # ---------------------------------------------------------------------- node 1, on sockets of the kernel
@@ -309,7 +309,9 @@ def check_captured(paths, encap, vlan, need, *nodes):
         else:
             expect("EtherType", ethertype, ETHERTYPE)
         f = decode(frame[at:])
-        expect(f"destination MAC for node {f.dst}", frame[:6], macs[f.dst])
+        # who says to all which number it has
+        to_all = TYPES[f.type] == "HELLO" and f.src == f.dst and encap != "udp"
+        expect(f"destination MAC for node {f.dst}", frame[:6], b"\xFF" * 6 if to_all else macs[f.dst])
         expect(f"source MAC of node {f.src}", frame[6:12], macs[f.src])
         if encap == "udp":
             expect(f"IP of node {f.src}", src, ips[f.src])

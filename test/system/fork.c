@@ -18,6 +18,7 @@
 
 #include "clock.h"
 #include "pmx/pmx.h"
+#include "pmx/preempt.h"
 
 #define CHILDREN 20
 
@@ -87,6 +88,9 @@ uses_each_call(void)
 	GONE(pmx_push(from, &t, NULL));
 	GONE(pmx_alloc(from, 4096, &memory));
 	GONE(pmx_event(to, &event));
+	GONE(pmx_context_stop(from));
+	GONE(pmx_context_park(from));
+	GONE(pmx_context_start(from));
 	GONE(pmx_reattach(node, 0));
 	if (pmx_get_fd(to) != -1)
 		return 1;

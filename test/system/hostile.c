@@ -22,6 +22,9 @@
  *   hostile many   INSTANCE COUNT        connects so often
  *   hostile before INSTANCE              asks what a secondary asks
  *   hostile hole   INSTANCE CONTEXT HOW  makes holes in what it gave, or seals it
+ *   hostile take_all INSTANCE            opens contexts until that is refused
+ *   hostile reuse  INSTANCE              has the primary stop a process that has an ended one's
+ *   number; as root, it makes both
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -40,6 +43,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "channel/passing.h"
@@ -349,6 +353,8 @@ struct raw {
 	struct slot_end sub;
 };
 
+static uint32_t raw_job; /* of contexts that are opened from now on */
+
 static int
 raw_open(struct raw *r, int sock, uint16_t number)
 {
@@ -360,7 +366,12 @@ raw_open(struct raw *r, int sock, uint16_t number)
 		return result;
 	*r = (struct raw){.sock = sock, .len = (reply.bytes + PAGE - 1) & ~(uint64_t)(PAGE - 1)};
 	r->memory = memory_file(r->len);
-	request = (struct attach_request){.op = ATTACH_OPEN, .ctx = reply.ctx, .len = r->len};
+	request = (struct attach_request){
+		.op = ATTACH_OPEN,
+		.ctx = reply.ctx,
+		.addr = raw_job,
+		.len = r->len,
+	};
 	result = ask(sock, &request, r->memory, &reply, r->fds);
 	if (result != 0) {
 		close(r->memory);
@@ -855,6 +866,109 @@ before(const char *instance)
 	return 0;
 }
 
+/* As many contexts as the primary gives. */
+static __attribute__((noreturn)) void
+take_all(const char *instance)
+{
+	struct raw r;
+	unsigned n = 0;
+	int result;
+
+	while ((result = raw_open(&r, dial_or_die(instance), 0xFFFF)) == 0)
+		n++;
+	printf("took %u, then %d\n", n, result);
+	stay("done");
+}
+
+/* The one who is left of a process that connected and has ended, whose number is another's now. */
+static __attribute__((noreturn)) void
+intrude(int sock, int go, int told)
+{
+	struct attach_request stop = {
+		.op = ATTACH_JOBS,
+		.ctx = ATTACH_JOBS_STOP,
+		.addr = 77,
+		.len = ATTACH_PROCESSES | 1000,
+	};
+	struct attach_reply reply;
+	struct raw r;
+	int results[2];
+
+	if (read(go, results, 1) != 1)
+		_exit(1);
+	raw_job = 77;
+	results[0] = raw_open(&r, sock, 0xFFFF);
+	results[1] = ask(sock, &stop, -1, &reply, NULL);
+	_exit(write(told, results, sizeof(results)) != sizeof(results));
+}
+
+/* Makes a process of that number, if it is free. 0: it could not. */
+static pid_t
+process_with(pid_t number)
+{
+	for (unsigned i = 0; i < 1000; i++) {
+		FILE *last = fopen("/proc/sys/kernel/ns_last_pid", "w");
+
+		if (last == NULL || fprintf(last, "%d", number - 1) < 0 || fclose(last) != 0)
+			return 0;
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			for (;;)
+				pause();
+		}
+		if (pid == number)
+			return pid;
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+	}
+	return 0;
+}
+
+/* To be run by root. */
+static int
+reuse(const char *instance)
+{
+	int go[2], told[2], results[2] = {1, 1};
+	char path[64], state = 0;
+
+	if (pipe(go) != 0 || pipe(told) != 0)
+		die_of("pipe", -errno);
+	pid_t first = fork();
+
+	if (first == 0) {
+		struct attach_request hello = {.op = ATTACH_HELLO};
+		struct attach_reply reply;
+
+		if (setgid(65534) != 0 || setuid(65534) != 0)
+			_exit(1);
+		int sock = dial_or_die(instance), result = ask(sock, &hello, -1, &reply, NULL);
+
+		if (result == 0 && fork() == 0)
+			intrude(sock, go[0], told[1]);
+		_exit(result != 0);
+	}
+	waitpid(first, NULL, 0);
+	pid_t victim = process_with(first);
+
+	if (victim == 0) {
+		printf("skip no process can have that number\n");
+		return 0;
+	}
+	if (write(go[1], "", 1) != 1 || read(told[0], results, sizeof(results)) != sizeof(results))
+		die_of("the intruder", -EPIPE);
+	snprintf(path, sizeof(path), "/proc/%d/stat", victim);
+	FILE *f = fopen(path, "r");
+
+	if (f == NULL || fscanf(f, "%*d %*s %c", &state) != 1)
+		die_of(path, -errno);
+	fclose(f);
+	printf("reused: open %d, stop %d, state %c\n", results[0], results[1], state);
+	kill(victim, SIGKILL);
+	waitpid(victim, NULL, 0);
+	return 0;
+}
+
 /* ------------------------------------------------------------------ for who takes over */
 
 static __attribute__((noreturn)) void
@@ -923,6 +1037,10 @@ main(int argc, char **argv)
 		many(instance, number);
 	if (strcmp(what, "before") == 0)
 		return before(instance);
+	if (strcmp(what, "take_all") == 0)
+		take_all(instance);
+	if (strcmp(what, "reuse") == 0)
+		return reuse(instance);
 	if (strcmp(what, "hole") == 0)
 		hole(instance, number, fourth);
 	fprintf(stderr, "hostile: no such command: %s\n", what);

@@ -9,7 +9,7 @@ set -u
 . "$(dirname "$0")/common.bash"
 
 shift
-cases=${*:-wake kept close large descriptors connections before takeover unread}
+cases=${*:-wake kept close large descriptors connections before takeover unread shares reuse}
 bound=20 # s, for what must come
 hostile=$build/test/hostile
 [ "$(id -u)" -eq 0 ] || skip_all hostile "needs root: its clients are other users"
@@ -284,6 +284,30 @@ case_before() {
 	timeout -k 1 20 "$hostile" before "$sock" >"$dir/before.log" 2>&1
 	grep -q '^before 0, ' "$dir/before.log" && ok hostile_before__is_for_root || not_ok hostile_before__is_for_root "" "$dir/before.log"
 	others before
+}
+
+# One user cannot have all contexts: another one can always open some.
+case_shares() {
+	local good=(setpriv --reuid=12346 --regid=12346 --clear-groups)
+	attack shares take_all "$sock"
+	grep -q '^took [1-9][0-9]*, then -122$' "$dir/attack.log" && ok "hostile_shares__some_are_left # $(grep took "$dir/attack.log")" ||
+		not_ok hostile_shares__some_are_left "" "$dir/attack.log"
+	others shares
+	end "$attacker" KILL
+	others shares_later
+}
+
+# A process's number is another user's when it has ended, who must not be stopped in its place.
+case_reuse() {
+	timeout -k 1 30 "$hostile" reuse "$sock" >"$dir/reuse.log" 2>&1
+	if grep -q '^skip' "$dir/reuse.log"; then
+		echo "ok hostile_reuse # SKIP $(sed -n 's/^skip *//p' "$dir/reuse.log")"
+	elif grep -q '^reused: open -3, stop [-0-9]*, state S$' "$dir/reuse.log"; then
+		ok "hostile_reuse__nobody_else_is_stopped # $(cat "$dir/reuse.log")"
+	else
+		not_ok hostile_reuse__nobody_else_is_stopped "" "$dir/reuse.log"
+	fi
+	others reuse
 }
 
 # Another primary must map what the one before has mapped, whatever its owner has made of it meanwhile.

@@ -166,3 +166,32 @@ casts multicast_list__arrive 0 10 $bytes
 [ "$(multi 1)" -eq 0 ] && ok multicast_list__no_multicast || not_ok multicast_list__no_multicast ""
 quits
 finish
+
+# a host that is no node sends in the names of those that are, and nothing comes of it: not here, and not later
+ip netns add "${tag}h" && spaces+=("${tag}h")
+ip link add vh netns "${tag}h" type veth peer name bh netns "$switch"
+ip netns exec "$switch" sysctl -qw "net.ipv6.conf.bh.disable_ipv6=1"
+ip netns exec "$switch" ip link set bh mtu 9000 master sw0 up
+ip netns exec "${tag}h" sysctl -qw "net.ipv6.conf.vh.disable_ipv6=1"
+ip netns exec "${tag}h" ip link set vh mtu 9000 up
+counter() { "$build/app/pmx-ctl" --instance "${tag}1" stat --all | awk -v name="$1" '$1 == name {print $2}'; }
+begin auto ether
+members 0:0 1:0 2:0 3:0
+casts multicast_forged__before 0 5 $bytes
+start "$dir/forge.log" ip netns exec "${tag}h" python3 "$(dirname "$0")/forge.py" vh 10000 $group 4 "${mac[@]}"
+forger=$last
+casts multicast_forged__arrive_meanwhile 0 20 $bytes
+wait_for 60 sh -c "! kill -0 $forger 2>/dev/null"
+grep -q '^10000 of each' "$dir/forge.log" || not_ok multicast_forged__are_sent "" "$dir/forge.log"
+casts multicast_forged__later 0 20 $bytes
+casts multicast_forged__of_another 2 5 100000
+refused=$(counter refused_groups) strangers=$(counter drop_session)
+if [ "${refused:-0}" -ge 5000 ] && [ "${strangers:-0}" -ge 5000 ]; then
+	ok "multicast_forged__are_counted # $refused refused_groups, $strangers drop_session"
+else
+	not_ok multicast_forged__are_counted "$refused refused_groups, $strangers drop_session"
+fi
+quits
+finish
+
+exit $failed

@@ -160,7 +160,7 @@ for program in ofi ofi_rma; do
 	orphans+=($last)
 	wait_for 60 grep -q waiting "$dir/orphan.$program"
 done
-end "$(sed -n "1{s/[^0-9]//g;p}" "/run/pmx-dpdk-${tag}0.pid")" KILL
+end "$(sed -n "1{s/[^0-9]//g;p}" "/run/pmx-dpdk/${tag}0.pid")" KILL
 wait "${orphans[@]}"
 for program in ofi ofi_rma; do
 	grep '^ok ' "$dir/orphan.$program" || not_ok "${program}__primary_ends" "" "$dir/orphan.$program"

@@ -37,7 +37,7 @@ config() { # NAME [SED-SCRIPT]: $dir/NAME.ini
 
 left_of() { # NAME: files that a primary should have removed
 	find "$huge" "$dir/huge" -maxdepth 1 -name "$tag$1*" 2>/dev/null
-	ls -d "$RUNTIME_DIRECTORY/dpdk/$tag$1" "/run/pmx-dpdk-$tag$1.pid" "/run/pmx-dpdk/$tag$1.sock" 2>/dev/null
+	ls -d "$RUNTIME_DIRECTORY/dpdk/$tag$1" "/run/pmx-dpdk/$tag$1.pid" "/run/pmx-dpdk/$tag$1.sock" 2>/dev/null
 }
 
 # ------------------------------------------------------------------ what cannot start
@@ -229,8 +229,13 @@ python3 - "$dir/doctor" "${tag}vic" >"$dir/mend" <<-'END'
 	    if sys.argv[2] in line['found'] and line['check'].startswith('leftover') and 'map_1' not in line['found'] and 'vic2' not in line['found']:
 	        print(line['mend'])
 END
-[ "$(wc -l <"$dir/mend")" -eq 4 ] && ok doctor__names_directory_pages_socket_and_process_number || not_ok doctor__names_all "" "$dir/mend"
+[ "$(wc -l <"$dir/mend")" -eq 3 ] && ok doctor__names_directory_pages_and_socket || not_ok doctor__names_all "" "$dir/mend"
 sh -e "$dir/mend" >"$dir/out" 2>&1 || not_ok doctor__commands_work "" "$dir/out"
+# the process number is for the next primary to remove, whatever its name is
+[ -e "/run/pmx-dpdk/${tag}vic.pid" ] || not_ok names__killed "no process number is left to be removed"
+config next "s/^listen.*/listen = 127.0.0.1:0/"
+primary next -l 0 -m 64 || not_ok names__next ""
+end "$last"
 untouched doctors_commands
 PMX_ATTACH=secondary timeout 120 "$full" open "${tag}victim" 1 >"$dir/out" 2>&1 || not_ok names__secondary "" "$dir/out"
 untouched a_secondary_that_came_and_went

@@ -134,7 +134,7 @@ start_node(struct net *net, unsigned i)
 
 	n->cfg.node = (uint16_t)i;
 	n->cfg.epoch = net_random(net, UINT32_MAX - 1) + 1;
-	n->cfg.seed = net_random(net, UINT32_MAX);
+	n->cfg.key[0] = net_random(net, UINT32_MAX);
 	size = proto_memsize(&n->cfg);
 	if (size == 0)
 		net_fail(net, "configuration refused");
@@ -222,7 +222,7 @@ net_move(struct net *net, unsigned node)
 	memset(n->p, 0xA5, size);
 	free(n->p);
 	other.epoch = 1;
-	other.seed = 99;
+	other.key[0] = 99;
 	n->p = proto_adopt(there, &other);
 	if (n->p == NULL)
 		net_fail(net, "node %u: its core is not adopted", node);
@@ -1094,8 +1094,7 @@ net_data(const struct net *net, unsigned src, unsigned dst, uint32_t seq, uint16
 		.src_node = wire_be16((uint16_t)src),
 		.dst_node = wire_be16((uint16_t)dst),
 		.payload_len = wire_be16(len),
-		.session = wire_be32(
-			wire_session(net->nodes[src].cfg.epoch, net->nodes[dst].cfg.epoch)),
+		.session = wire_be32(proto_session(net->nodes[dst].p, (uint16_t)src)),
 		.seq = wire_be32(seq),
 		.msg_len = wire_be32(len),
 	};

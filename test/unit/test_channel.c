@@ -178,11 +178,14 @@ own_sockets__are_in_a_directory_of_this_user_only(void **state)
 	(void)state;
 	unsetenv("XDG_RUNTIME_DIR");
 	if (root) {
-		assert_string_equal(run_base(), "/run");
+		run_dir(at, sizeof(at));
+		assert_string_equal(at, "/run/pmx-dpdk");
 		assert_false(own_sockets(at, sizeof(at))); /* those are where all look */
 		assert_return_code(seteuid(65534), errno);
 	}
-	assert_string_equal(run_base(), "/tmp");
+	run_dir(at, sizeof(at));
+	snprintf(dir, sizeof(dir), "/tmp/pmx-dpdk-%u", geteuid());
+	assert_string_equal(at, dir);
 	assert_non_null(mkdtemp(home));
 	setenv("XDG_RUNTIME_DIR", home, 1);
 	snprintf(dir, sizeof(dir), "%s/pmx-dpdk", home);
@@ -209,6 +212,46 @@ own_sockets__are_in_a_directory_of_this_user_only(void **state)
 	unsetenv("XDG_RUNTIME_DIR");
 }
 
+/* Nobody else can look into it, or has made it before, whatever the umask says. */
+static void
+run_dir_make__makes_what_others_cannot_enter(void **state)
+{
+	char home[] = "/tmp/pmx-test-channel.XXXXXX", dir[64], at[128];
+	const bool root = geteuid() == 0;
+	struct stat st;
+
+	(void)state;
+	if (root)
+		assert_return_code(seteuid(65534), errno);
+	assert_non_null(mkdtemp(home));
+	setenv("XDG_RUNTIME_DIR", home, 1);
+	snprintf(dir, sizeof(dir), "%s/pmx-dpdk", home);
+	for (unsigned i = 0; i < 2; i++) {
+		const mode_t before = umask(i == 0 ? 0777 : 0);
+
+		assert_int_equal(run_dir_make(at, sizeof(at)), 0);
+		umask(before);
+		assert_string_equal(at, dir);
+		assert_return_code(stat(dir, &st), errno);
+		assert_int_equal(st.st_mode & 07777, 0700);
+		assert_return_code(chmod(dir, 0777), errno); /* of an earlier version */
+	}
+	rmdir(dir);
+	assert_return_code(symlink("/", dir), errno);
+	assert_true(run_dir_make(at, sizeof(at)) < 0);
+	unlink(dir);
+	if (root) {
+		assert_return_code(seteuid(0), errno);
+		assert_return_code(mkdir(dir, 0777), errno);
+		assert_return_code(seteuid(65534), errno);
+		assert_int_equal(run_dir_make(at, sizeof(at)), -EPERM);
+		assert_return_code(seteuid(0), errno);
+	}
+	rmdir(dir);
+	rmdir(home);
+	unsetenv("XDG_RUNTIME_DIR");
+}
+
 int
 main(void)
 {
@@ -220,6 +263,7 @@ main(void)
 		cmocka_unit_test(channel_shm__positions_have_lines_of_their_own),
 		cmocka_unit_test(completion_item__holds_buffer_and_error),
 		cmocka_unit_test(eal_base__is_where_the_eal_of_this_user_looks),
+		cmocka_unit_test(run_dir_make__makes_what_others_cannot_enter),
 		cmocka_unit_test(own_sockets__are_in_a_directory_of_this_user_only),
 	};
 

@@ -1626,12 +1626,17 @@ group__refuses_strangers(void **state)
 	h.rank = wire_be16(2);
 	groups_message(w.groups[0], 1, addr_of(2), 0, &h, sizeof(h));
 	assert_int_equal(w.counters[0][GROUP_BAD_MESSAGES], refused + 5);
+	/* a member that is to grant it nothing cannot: it does not know the ticket */
+	h.op = WIRE_G_GRANT;
+	for (uint32_t ticket = 0; ticket < 1000; ticket++) {
+		h.ticket = wire_be32(ticket);
+		groups_message(w.groups[0], 1, addr_of(2), 0, &h, sizeof(h));
+	}
 	struct group_result r;
 
 	assert_false(group_result(w.groups[0], 1, &r));
 }
 
-/* Whoever is alone, from the start or since the others left, can leave. */
 /* Frames of a multicast: of members with the group's key, from their address, for those that they
  * name. */
 static void
@@ -1657,7 +1662,7 @@ group__multicast_refuses_strangers(void **state)
 	assert_int_equal(group_cast_to(g, 0, place, 0, 1u << 2), -EINVAL);
 	assert_true(groups_cast_tx(g, &f, w.now));
 	memcpy(frame, f.head, f.head_len);
-	/* another sender; the digest; cut short */
+	/* another sender; the tag; cut short */
 	for (unsigned bad = 0; bad < 3; bad++) {
 		const uint64_t refused = w.counters[0][GROUP_REFUSED] +
 			w.counters[0][GROUP_BAD_MESSAGES];
@@ -1681,6 +1686,125 @@ group__multicast_refuses_strangers(void **state)
 	assert_false(groups_cast_heard(g, &at, addr_of(0), frame, f.head_len + 1, &p, w.now));
 }
 
+/* What a member says of a chunk far ahead takes nobody's answer away: ROUND is answered for any. */
+static void
+group__multicast_rounds_are_answered(void **state)
+{
+	struct group_cast_frame f;
+	struct group_cast_place p;
+	struct group_frame *m;
+	uint8_t frame[sizeof(f.head) + 1];
+	struct wire_multi h;
+	uint32_t at = 0;
+
+	(void)state;
+	world_of(2);
+	for (unsigned n = 0; n < 2; n++)
+		joins(n);
+	settle();
+	struct groups *g = w.groups[0];
+	const struct group_cast c = {.len = 5, .unit = 1};
+	const uint32_t place = (uint32_t)w.actors[0].place;
+
+	assert_int_equal(group_cast_to(g, 0, place, 0, 1u << 1), 0);
+	assert_int_equal(group_cast(g, 0, place, &c), 0);
+	assert_true(groups_cast_tx(g, &f, w.now));
+	memcpy(frame, f.head, f.head_len);
+	memcpy(&h, frame, sizeof(h));
+	h.number = wire_be32(1000);
+	memcpy(frame, &h, sizeof(h));
+	h.tag = wire_be32(wire_multi_tag(12345, frame, wire_be16(h.words)));
+	memcpy(frame, &h, sizeof(h));
+	assert_true(groups_cast_heard(g, &at, addr_of(0), frame, f.head_len + 1, &p, w.now));
+	const struct wire_group round = {
+		.op = WIRE_G_ROUND,
+		.group = wire_be32(ID),
+		.key = wire_be64(12345),
+		.number = wire_be32(1),
+		.b = wire_be32(5),
+	};
+	groups_message(g, 1, addr_of(0), 0, &round, sizeof(round));
+	while ((m = groups_tx(g)) != NULL && m->message.op != WIRE_G_GOT)
+		groups_sent(g, m, 0);
+	assert_non_null(m);
+	assert_int_equal(wire_be32(m->message.number), 1);
+	assert_int_equal(wire_group_wide(&m->message), 31);
+	groups_sent(g, m, 0);
+}
+
+/* Member `from` says to rank 0 that it cannot reach that one. */
+static void
+accuses(unsigned from, uint16_t other)
+{
+	const struct wire_group h = {
+		.op = WIRE_G_SUSPECT,
+		.rank = wire_be16((uint16_t)from),
+		.group = wire_be32(ID),
+		.key = wire_be64(12345),
+		.other = wire_be16(other),
+	};
+
+	groups_message(w.groups[0], 0, addr_of(from), 0, &h, sizeof(h));
+}
+
+/* Nobody expels a member that lives by what it says of it. */
+static void
+group__who_accuses_one_that_answers_goes(void **state)
+{
+	(void)state;
+	world_of(CTXS + 2);
+	for (unsigned n = 0; n < w.count; n++)
+		joins(n);
+	settle();
+	const uint64_t bad = w.counters[0][GROUP_BAD_MESSAGES];
+
+	accuses(1, 0); /* rank 0 itself, oneself, nobody */
+	accuses(1, 1);
+	accuses(1, 5);
+	assert_int_equal(w.counters[0][GROUP_BAD_MESSAGES], bad + 3);
+	w.deaths = 1;
+	accuses(1, CTXS);
+	w.actors[1].expelled = true;
+	settle();
+	assert_true(w.actors[1].ended);
+	assert_true(group_has_member(w.groups[0], 0, (uint32_t)w.actors[0].place, CTXS));
+	assert_false(group_has_member(w.groups[0], 0, (uint32_t)w.actors[0].place, 1));
+	closes(1);
+	all_go();
+}
+
+static void
+group__who_does_not_answer_goes(void **state)
+{
+	const struct groups *g;
+
+	(void)state;
+	world_of(CTXS + 1);
+	for (unsigned n = 0; n < w.count; n++)
+		joins(n);
+	settle();
+	g = w.groups[0];
+	const uint32_t place = (uint32_t)w.actors[0].place;
+
+	w.deaths = 1;
+	accuses(1, CTXS);
+	for (unsigned i = 0; i < 100; i++)
+		pull(0);
+	groups_tick(w.groups[0], w.now);
+	assert_true(groups_deadline(g) > w.now);
+	assert_true(group_has_member(g, 0, place, CTXS));
+	w.actors[CTXS].expelled = true;
+	w.now = groups_deadline(g);
+	groups_tick(w.groups[0], w.now);
+	assert_false(group_has_member(g, 0, place, CTXS));
+	assert_true(group_has_member(g, 0, place, 1));
+	settle();
+	assert_true(w.actors[CTXS].ended);
+	closes(CTXS);
+	all_go();
+}
+
+/* Whoever is alone, from the start or since the others left, can leave. */
 static void
 group__the_last_one_leaves(void **state)
 {
@@ -1726,6 +1850,9 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(group__the_giver_waits_again),
 		cmocka_unit_test(group__multicast_refuses_strangers),
+		cmocka_unit_test(group__multicast_rounds_are_answered),
+		cmocka_unit_test(group__who_accuses_one_that_answers_goes),
+		cmocka_unit_test(group__who_does_not_answer_goes),
 		cmocka_unit_test(group__the_last_one_leaves),
 		cmocka_unit_test(group__knows_lives),
 		cmocka_unit_test(group__names_who_has_another_list),

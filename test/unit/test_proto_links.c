@@ -600,12 +600,44 @@ proto_rx__questions_of_links_are_told(void **state)
 
 	(void)state;
 	frame.h.type = WIRE_LINK;
-	frame.h.session = 0; /* it is of none */
+	assert_int_not_equal(frame.h.session, 0);
 	assert_int_equal(net_inject(net, 1, &frame, WIRE_HDR_BYTES), PROTO_RX_LINK);
 	frame.h.flags = 0;
 	assert_int_equal(net_inject(net, 1, &frame, WIRE_HDR_BYTES), PROTO_RX_LINK);
 	assert_int_equal(net_count(net, 1, PROTO_rx_link), 2);
 	assert_false(says(net, 1, &o)); /* whoever has the links answers */
+	net_check_books(net, 1);
+	finish(net);
+}
+
+/* Whoever is no peer learns no session, and so cannot say that a link works. A peer that was
+ * restarted may ask by a link that works, and is told to shake hands. */
+static void
+proto_rx__answers_of_links_are_of_the_session(void **state)
+{
+	struct net *net = pair_by(2, 3);
+	struct wire_hdr h = net_data(net, 0, 1, 7, 0, 0);
+	struct proto_out o;
+
+	(void)state;
+	h.type = WIRE_LINK;
+	for (unsigned i = 0; i < 2; i++) {
+		h.session = i == 0 ? 0 : ~h.session;
+		assert_int_equal(net_inject(net, 1, &h, WIRE_HDR_BYTES), PROTO_RX_DONE);
+		assert_int_equal(net_count(net, 1, PROTO_drop_session), i + 1);
+	}
+	assert_int_equal(net_count(net, 1, PROTO_rx_link), 0);
+	while (says(net, 1, &o))
+		;
+	h.flags = wire_be16(WIRE_F_ASK);
+	h.session = 0;
+	assert_int_equal(net_inject(net, 1, &h, WIRE_HDR_BYTES), PROTO_RX_LINK);
+	assert_false(says(net, 1, &o));
+	net_settle(net, NET_SEC);
+	h.session = wire_be32(4711);
+	assert_int_equal(net_inject(net, 1, &h, WIRE_HDR_BYTES), PROTO_RX_LINK);
+	assert_true(says(net, 1, &o));
+	assert_int_equal(((struct wire_hdr *)o.head)->type, WIRE_HELLO);
 	net_check_books(net, 1);
 	finish(net);
 }
@@ -672,6 +704,7 @@ main(void)
 		cmocka_unit_test(rtt__a_longer_link_that_is_left_alone_is_no_queue),
 		cmocka_unit_test(rtt__a_new_life_of_the_node_may_be_elsewhere),
 		cmocka_unit_test(proto_rx__questions_of_links_are_told),
+		cmocka_unit_test(proto_rx__answers_of_links_are_of_the_session),
 		cmocka_unit_test(proto_rx__bad_questions_of_links_are_refused),
 	};
 

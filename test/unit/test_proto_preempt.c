@@ -573,6 +573,37 @@ pm_preempt__a_held_context_acks(void **state)
 	finish(net);
 }
 
+/* The part of a message that a stopped sender has sent keeps its room for any time, but not when
+ * others want it for longer than a silent sender would keep it. */
+static void
+pm_preempt__half_a_message_gives_way_in_the_end(void **state)
+{
+	struct proto_config c = net_config();
+	struct net *net = net_new(3, &c, 1);
+
+	(void)state;
+	net_open_all(net, 8, 300);
+	net_send(net, 0, 0, 1, 0, 100);
+	net_settle(net, NET_SEC);
+	int a = net_send(net, 0, 0, 1, 0, 300 * 1024);
+
+	net_run(net, 7 * NET_US);
+	park(net, 0, 0);
+	net_run(net, LONG);
+	assert_in_range(net_flow(net, 1, 0, 0, 0)->frags_left, 1, 299);
+	int b = net_send(net, 2, 0, 1, 0, 3000);
+
+	net_run(net, 100 * NET_MS);
+	assert_false(net_delivered(net, b));
+	net_run(net, LONG);
+	net_expect_delivered(net, b);
+	assert_int_equal(net_count(net, 1, PROTO_messages_aborted), 1);
+	net_thaw(net, 0, 0);
+	net_settle(net, NET_SEC);
+	net_expect_error(net, a, ECONNRESET);
+	finish(net);
+}
+
 /* Two senders of which one is `big`, and a receiver with one entry that is taken. */
 static struct net *
 two_wait(int *a, int *b)
@@ -1785,6 +1816,7 @@ main(void)
 		cmocka_unit_test(pm_preempt__lost_acks_then_held),
 		cmocka_unit_test(pm_preempt__acks_count_while_held),
 		cmocka_unit_test(pm_preempt__a_held_context_acks),
+		cmocka_unit_test(pm_preempt__half_a_message_gives_way_in_the_end),
 		cmocka_unit_test(pm_preempt__the_grant_of_a_held_sender_goes_to_another),
 		cmocka_unit_test(pm_preempt__room_that_comes_goes_to_another_than_a_held_sender),
 		cmocka_unit_test(pm_preempt__a_held_sender_leaves_the_queue_for_room),

@@ -825,8 +825,13 @@ epoch__replayed_hello_of_an_old_life_changes_nothing(void **state)
 		old_hello_hdr = net_data(net, 0, 1, 0, sizeof(old_hello), asks ? WIRE_F_ASK : 0);
 		old_hello_hdr.type = WIRE_HELLO;
 		old_hello_hdr.session = old_hello_hdr.msg_len = 0;
-		old_hello = (struct wire_hello){wire_be32(old_epoch), wire_be32(77), wire_be32(78),
-			wire_be16(1024), wire_be16(256)};
+		old_hello = (struct wire_hello){
+			.epoch = wire_be32(old_epoch),
+			.nonce = wire_be32(77),
+			.echo = wire_be32(78),
+			.payload_max = wire_be16(1024),
+			.window = wire_be16(256),
+		};
 		memcpy(frame, &old_hello_hdr, sizeof(old_hello_hdr));
 		memcpy(frame + WIRE_HDR_BYTES, &old_hello, sizeof(old_hello));
 		net_inject(net, 1, frame, sizeof(frame));

@@ -1057,10 +1057,83 @@ proto_ctx_close__nothing_is_delivered_to_it(void **state)
 	net_free(net);
 }
 
+/* Frames that the peer does not take are never sent, also not those that waited for its HELLO. */
+static void
+proto_send__longer_than_the_peer_takes(void **state)
+{
+	struct proto_config c = net_config();
+	struct net *net = net_new(2, &c, 1);
+	struct proto_path_stat s;
+
+	(void)state;
+	net->nodes[1].cfg.payload_max = 512;
+	net_restart(net, 1);
+	net_open_all(net, 8, 8);
+	int m = net_send(net, 0, 0, 1, 0, 1000);
+
+	net_run(net, 10 * NET_MS);
+	net_expect_error(net, m, EMSGSIZE);
+	assert_int_equal(net_send(net, 0, 0, 1, 0, 1000), -EMSGSIZE);
+	m = net_send(net, 0, 0, 1, 0, 500);
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, m);
+	assert_int_equal(net_count(net, 1, PROTO_drop_oversized), 0);
+	assert_true(proto_path_stat(net->nodes[0].p, 1, &s));
+	assert_int_equal(s.payload_max, 512);
+	finish(net);
+}
+
+/* A node with another proto.checksum gets no session, and both know why. */
+static void
+proto_send__to_a_peer_of_another_setting(void **state)
+{
+	struct proto_config c = net_config();
+	struct net *net = net_new(2, &c, 1);
+	struct proto_path_stat s;
+
+	(void)state;
+	net->nodes[1].cfg.checksum = true;
+	net_restart(net, 1);
+	net_open_all(net, 8, 8);
+	int m = net_send(net, 0, 0, 1, 0, 100);
+
+	net_run(net, 2 * NET_SEC);
+	net_expect_error(net, m, EHOSTUNREACH);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_true(proto_path_stat(net->nodes[i].p, (uint16_t)!i, &s));
+		assert_true(s.unlike && !s.established && s.checksum == (i == 0));
+		assert_true(net_count(net, i, PROTO_drop_setting) > 0);
+	}
+	finish(net);
+}
+
+/* Another node of the same number is told of, but not this node's own announcement. */
+static void
+proto_announce__is_heard_by_twins(void **state)
+{
+	struct proto_config c = net_config();
+	struct net *net = net_new(3, &c, 1);
+	uint8_t frame[WIRE_HDR_BYTES + sizeof(struct wire_hello)];
+
+	(void)state;
+	proto_announce(net->nodes[0].p, frame, net_ticks(net, 0));
+	assert_int_equal(net_inject(net, 1, frame, sizeof(frame)), PROTO_RX_DONE);
+	assert_int_equal(net_inject(net, 0, frame, sizeof(frame)), PROTO_RX_DONE);
+	((struct wire_hello *)(frame + WIRE_HDR_BYTES))->epoch ^= 1;
+	assert_int_equal(net_inject(net, 1, frame, sizeof(frame)), PROTO_RX_DONE);
+	assert_int_equal(net_inject(net, 0, frame, sizeof(frame)), PROTO_RX_TWIN);
+	for (unsigned i = 0; i < 2; i++)
+		net_check_books(net, i);
+	net_free(net);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(proto_send__longer_than_the_peer_takes),
+		cmocka_unit_test(proto_send__to_a_peer_of_another_setting),
+		cmocka_unit_test(proto_announce__is_heard_by_twins),
 		cmocka_unit_test(pm_s1__sequence_is_consecutive_per_flow),
 		cmocka_unit_test(pm_s1__message_is_kept_until_its_ack),
 		cmocka_unit_test(pm_s2__one_ack_frees_all_it_covers),

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "wire/siphash.h"
 #include "wire/wire.h"
 
 #define PAYLOAD_MAX 1024
@@ -232,19 +233,137 @@ static void
 wire_hdr__golden_hello(void **state)
 {
 	static const uint8_t golden[] = {
-		0x02, 0x04, 0x00, 0x40, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x00, 0x10,
-		0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
-		0x00, 0x00, 0x00, 0x00, 0x00, 0x03, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
-		0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xA0, 0xA1, 0xA2, 0xA3, 0xB0, 0xB1,
-		0xB2, 0xB3,                                     /* epoch, nonce */
-		0xC0, 0xC1, 0xC2, 0xC3, 0x20, 0x00, 0x02, 0x00, /* echo, payload_max, window */
+		0x02,
+		0x04,
+		0x00,
+		0x40,
+		0x01,
+		0x02,
+		0x03,
+		0x04,
+		0x05,
+		0x06,
+		0x07,
+		0x08,
+		0x00,
+		0x40,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x03,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0xA0,
+		0xA1,
+		0xA2,
+		0xA3,
+		0xB0,
+		0xB1,
+		0xB2,
+		0xB3, /* epoch, nonce */
+		0xC0,
+		0xC1,
+		0xC2,
+		0xC3,
+		0x20,
+		0x00,
+		0x02,
+		0x00, /* echo, payload_max, window */
+		0xD0,
+		0xD1,
+		0xD2,
+		0xD3,
+		0xD4,
+		0xD5,
+		0xD6,
+		0xD7, /* secret */
+		0x00,
+		0x01,
+		0x86,
+		0xA0,
+		0x02,
+		0x01,
+		0x00,
+		0x00, /* age, lanes, flags */
+		0x6E,
+		0x6F,
+		0x64,
+		0x65,
+		0x00,
+		0x00,
+		0x00,
+		0x00, /* name */
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
+		0x00,
 	};
-	const struct wire_hello hello = {wire_be32(0xA0A1A2A3), wire_be32(0xB0B1B2B3),
-		wire_be32(0xC0C1C2C3), wire_be16(8192), wire_be16(512)};
+	const struct wire_hello hello = {
+		.epoch = wire_be32(0xA0A1A2A3),
+		.nonce = wire_be32(0xB0B1B2B3),
+		.echo = wire_be32(0xC0C1C2C3),
+		.payload_max = wire_be16(8192),
+		.window = wire_be16(512),
+		.secret = wire_be64(0xD0D1D2D3D4D5D6D7),
+		.age = wire_be32(100000),
+		.lanes = 2,
+		.flags = WIRE_H_CHECKSUM,
+		.name = "node",
+	};
 	const struct fields f = {
 		.type = WIRE_HELLO,
 		.flags = WIRE_F_ASK,
-		.payload_len = 16,
+		.payload_len = sizeof(hello),
 		.tstamp = 3,
 	};
 
@@ -509,10 +628,10 @@ wire_hdr__golden_multi(void **state)
 		0x00,
 		0x00,
 		0x07,
-		0xB5,
-		0x25,
-		0x4F,
-		0xCB,
+		0x02,
+		0xC5,
+		0xE8,
+		0xCA,
 		0x00,
 		0x00,
 		0x01,
@@ -559,9 +678,8 @@ wire_hdr__golden_multi(void **state)
 		.dst_ctx = wire_be16(WIRE_NOBODY),
 		.payload_len = wire_be16(sizeof(golden) - sizeof(h)),
 	};
-	const struct wire_multi m = {
+	struct wire_multi m = {
 		.group = wire_be32(7),
-		.digest = wire_be32(wire_group_digest(0x0123456789ABCDEF)),
 		.number = wire_be32(0x100),
 		.rank = wire_be16(3),
 		.frame = 2,
@@ -581,6 +699,8 @@ wire_hdr__golden_multi(void **state)
 	memcpy(frame, &h, sizeof(h));
 	memcpy(frame + sizeof(h), &m, sizeof(m));
 	memcpy(frame + sizeof(h) + sizeof(m), &ranks, sizeof(ranks));
+	m.tag = wire_be32(wire_multi_tag(0x0123456789ABCDEF, frame + sizeof(h), 1));
+	memcpy(frame + sizeof(h), &m, sizeof(m));
 	assert_memory_equal(frame, golden, sizeof(golden));
 	assert_int_equal(wire_check(golden, sizeof(golden), 1000), WIRE_OK);
 	const uint8_t *payload = golden + sizeof(h);
@@ -977,7 +1097,7 @@ wire_check__payload_of_each_type(void **state)
 	} rows[] = {
 		{WIRE_ACK, 0, 0},
 		{WIRE_NACK, 1, 64},
-		{WIRE_HELLO, 16, 16},
+		{WIRE_HELLO, 64, 64},
 		{WIRE_PING, 0, 0},
 		{WIRE_PONG, 0, 0},
 		{WIRE_RESET, 0, 0},
@@ -1035,22 +1155,60 @@ wire_session__is_symmetric_and_never_zero(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 100000; i++) {
-		uint32_t a = x = x * 1664525 + 1013904223, b = x = x * 1664525 + 1013904223;
+		const struct wire_end a = {x, x = x * 1664525 + 1013904223};
+		const struct wire_end b = {x % 2 ? a.secret : x, x = x * 1664525 + 1013904223};
 
 		assert_int_equal(wire_session(a, b), wire_session(b, a));
 		assert_int_not_equal(wire_session(a, b), 0);
 	}
-	assert_int_not_equal(wire_session(0, 0), 0);
-	assert_int_not_equal(wire_session(UINT32_MAX, UINT32_MAX), 0);
 }
 
 static void
-wire_session__changes_with_either_epoch(void **state)
+wire_session__changes_with_each_epoch_and_secret(void **state)
 {
 	(void)state;
 	for (uint32_t e = 2; e < 20000; e++) {
-		assert_int_not_equal(wire_session(1, e), wire_session(1, e + 1));
-		assert_int_not_equal(wire_session(e, e + 7), wire_session(e + 1, e + 7));
+		const struct wire_end a = {e, e + 7}, b = {7 * e, 3 * e};
+		const uint32_t s = wire_session(a, b);
+
+		assert_int_not_equal(s, wire_session((struct wire_end){e + 1, e + 7}, b));
+		assert_int_not_equal(s, wire_session((struct wire_end){e, e + 8}, b));
+		assert_int_not_equal(s, wire_session(a, (struct wire_end){7 * e + 1, 3 * e}));
+		assert_int_not_equal(s, wire_session(a, (struct wire_end){7 * e, 3 * e + 1}));
+	}
+}
+
+/* The vectors of the paper's authors: key 00 01 .. 0F, message 00 01 .. */
+static void
+siphash__reference(void **state)
+{
+	const uint64_t key[2] = {0x0706050403020100, 0x0F0E0D0C0B0A0908};
+	const uint64_t words[2] = {key[0], key[1]};
+
+	(void)state;
+	assert_true(siphash(key, words, 0) == 0x726FDB47DD0E0E31);
+	assert_true(siphash(key, words, 1) == 0x93F5F5799A932462);
+	assert_true(siphash(key, words, 2) == 0x3F2ACC7F57C29BDB);
+}
+
+/* A tag is of its own frame only, and of one key. */
+static void
+wire_multi_tag__changes_with_each_bit(void **state)
+{
+	uint8_t head[WIRE_MULTI_HEAD(128)] = {0};
+	const uint32_t tag = wire_multi_tag(7, head, 2);
+
+	(void)state;
+	assert_int_not_equal(wire_multi_tag(8, head, 2), tag);
+	assert_int_not_equal(wire_multi_tag(7, head, 1), tag);
+	for (unsigned bit = 0; bit < 8 * sizeof(head); bit++) {
+		const unsigned at = bit / 8;
+		const bool of_tag = at >= offsetof(struct wire_multi, tag) &&
+			at < offsetof(struct wire_multi, number);
+
+		head[at] ^= (uint8_t)(1u << bit % 8);
+		assert_int_equal(wire_multi_tag(7, head, 2) == tag, of_tag);
+		head[at] ^= (uint8_t)(1u << bit % 8);
 	}
 }
 
@@ -1181,7 +1339,9 @@ main(void)
 		cmocka_unit_test(wire_check__payload_of_each_type),
 		cmocka_unit_test(wire_check__fragment_within_its_message),
 		cmocka_unit_test(wire_session__is_symmetric_and_never_zero),
-		cmocka_unit_test(wire_session__changes_with_either_epoch),
+		cmocka_unit_test(wire_session__changes_with_each_epoch_and_secret),
+		cmocka_unit_test(siphash__reference),
+		cmocka_unit_test(wire_multi_tag__changes_with_each_bit),
 		cmocka_unit_test(wire_is_plain__takes_only_what_wire_check_takes),
 		cmocka_unit_test(wire_seq_before__wraps),
 		cmocka_unit_test(wire_run_next__walks),

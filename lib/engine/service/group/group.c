@@ -21,6 +21,7 @@
 #include "engine/service/group/group.h"
 #include "engine/service/rma/rma.h"
 #include "group/group.h"
+#include "wire/siphash.h"
 
 #define ROOM            64    /* messages that may arrive at a context before its lane looks */
 #define MEMBERSHIPS_MAX 4096  /* of a lane */
@@ -82,7 +83,11 @@ groups_config(struct engine *e)
 	/* of all contexts of the lane, as far as that goes */
 	const uint32_t most = (config->contexts / config->lanes + 1) * config->groups;
 
+	const uint64_t whose[2] = {e->lane, GROUP_SERVICE};
+	const uint64_t key = siphash(e->node->key, whose, 2);
+
 	return (struct groups_config){
+		.key = {key, ~key},
 		.groups_max = most < MEMBERSHIPS_MAX ? most : MEMBERSHIPS_MAX,
 		.members_max = config->group_members,
 		.locks_max = config->group_locks,

@@ -1,0 +1,135 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Usage: agree.sh BUILD_DIR
+# What two nodes must agree on, made wrong on purpose over a veth pair: the frame's size, proto.checksum, the node's number, the
+# MTU and address of the interface. Each is named, by the log or by doctor, on both sides.
+set -u
+. "$(dirname "$0")/common.bash"
+
+need_hugepages agree 200
+for ((i = 0; i < 2; i++)); do
+	ip netns add "$tag$i" 2>/dev/null || { echo "ok agree # SKIP no namespaces"; exit 0; }
+	spaces+=("$tag$i")
+done
+ip link add v0 netns "${tag}0" type veth peer name v1 netns "${tag}1"
+for ((i = 0; i < 2; i++)); do
+	ip netns exec "$tag$i" sysctl -qw "net.ipv6.conf.v$i.disable_ipv6=1"
+	ip netns exec "$tag$i" ip link set v$i mtu 9000 up
+	mac[i]=$(ip netns exec "$tag$i" cat /sys/class/net/v$i/address)
+done
+
+# ini SIDE ID MTU [LINE of proto]: $dir/SIDE.ini
+ini() {
+	cat >"$dir/$1.ini" <<-END
+		[node]
+		id = $2
+		name = $tag$1
+		[engine]
+		idle = adaptive
+		[link 0]
+		port = net_af_packet0
+		mtu = $3
+		[limits]
+		mbufs = 4096
+		contexts = 4
+		[proto]
+		${4:-}
+		[nodes]
+		0 = ${mac[0]}
+		1 = ${mac[1]}
+	END
+}
+
+# begin SIDE: its primary, $last
+begin() {
+	local frames=blocksz=36864,framesz=9216,framecnt=512
+	grep -q 'mtu = 9000' "$dir/$1.ini" || frames=blocksz=4096,framesz=2048,framecnt=2048
+	PREFIX=(ip netns exec "$tag$1")
+	primary "$1" -l "$1" -m 96 --vdev=net_af_packet0,iface=v$1,$frames
+	local result=$?
+	PREFIX=()
+	return $result
+}
+
+# says SIDE NAME PATTERN: its log does
+says() {
+	wait_for 60 grep -q "$3" "$dir/$1.log" && ok "agree_$2" || not_ok "agree_$2" "" "$dir/$1.log"
+}
+
+# doctor SIDE NAME PATTERN
+doctor() {
+	"$build/app/pmx-ctl" --instance "$tag$1" doctor >"$dir/doctor" 2>&1
+	grep -q "$3" "$dir/doctor" && ok "agree_$2" || not_ok "agree_$2" "" "$dir/doctor"
+}
+
+# talk BYTES: side 0 to side 1, so that they shake hands; $dir/talk says how it went
+talk() {
+	start "$dir/respond" "$build/app/pmx-perf" respond --instance "${tag}1"
+	local other=$last
+	timeout 20 "$build/app/pmx-perf" latency --instance "${tag}0" --to 1:1 --sizes "$1" >"$dir/talk" 2>&1
+	end "$other" TERM
+}
+
+stop_all() {
+	local pid
+	for pid in "$@"; do
+		end "$pid" TERM
+		wait_for 60 sh -c "! kill -0 $pid 2>/dev/null"
+	done
+}
+
+# ---- frames of two sizes
+ini 0 0 9000
+ini 1 1 1500
+begin 0 || { not_ok agree_start ""; exit 1; }
+a=$last
+begin 1 || { not_ok agree_start ""; exit 1; }
+b=$last
+talk 64
+says 0 size__said_by_the_larger "node 1 '${tag}1' takes 1448 bytes a frame, this one 8944"
+says 1 size__said_by_the_smaller "node 0 '${tag}0' takes 8944 bytes a frame, this one 1448"
+doctor 0 size__doctor_of_the_larger "node 1 '${tag}1' takes 1448 bytes a frame, this one 8944"
+doctor 1 size__doctor_of_the_smaller "node 0 '${tag}0' takes 8944 bytes a frame, this one 1448"
+stop_all $a $b
+
+# ---- checksums
+ini 1 1 9000 'checksum = on'
+begin 0 && a=$last || not_ok agree_start ""
+begin 1 && b=$last || not_ok agree_start ""
+talk 64
+says 0 checksum__said_by_who_has_none "node 1 '${tag}1' has proto.checksum = on, this one has off"
+says 1 checksum__said_by_who_has_it "node 0 '${tag}0' has proto.checksum = off, this one has on"
+doctor 0 checksum__doctor "proto.checksum = on, this one off"
+doctor 1 checksum__doctor_of_the_other "proto.checksum = off, this one on"
+stop_all $a $b
+
+# ---- two nodes of one number: the one that comes later ends
+ini 1 0 9000
+begin 0 && a=$last || not_ok agree_start ""
+begin 1 && b=$last || not_ok agree_start ""
+wait_for 60 sh -c "! kill -0 $b 2>/dev/null" && ok agree_twin__the_younger_ends || not_ok agree_twin__the_younger_ends "" "$dir/1.log"
+kill -0 $b 2>/dev/null && end $b KILL
+wait $b
+code=$?
+[ $code -eq 2 ] && ok agree_twin__for_good || not_ok agree_twin__for_good "exit code $code"
+says 0 twin__said_by_the_older "another node has number 0 as well: it is at ${mac[1]^^}, this one at ${mac[0]^^}"
+says 1 twin__said_by_the_younger "another node has number 0 as well: it is at ${mac[0]^^}, this one at ${mac[1]^^}, and ends"
+kill -0 $a 2>/dev/null && ok agree_twin__the_older_stays || not_ok agree_twin__the_older_stays ""
+stop_all $a
+
+# ---- the interface: what --check says, a start says as well
+checks() { # NAME PATTERN SIDE ARGUMENTS...
+	local name=$1 pattern=$2 side=$3
+	shift 3
+	ip netns exec "$tag$side" timeout 60 "$build/app/pmx-dpdk" --no-pci -l 0 -m 96 "$@" -- --check "$dir/$side.ini" >"$dir/check" 2>&1
+	local code=$?
+	grep -q "$pattern" "$dir/check" && ok "agree_$name # code $code" || not_ok "agree_$name" "code $code" "$dir/check"
+}
+ip netns exec "${tag}1" ip link set v1 mtu 1500
+checks check__mtu_of_the_interface 'mtu = 9000, but v1 carries 1500' 1 --vdev=net_af_packet0,iface=v1
+checks check__no_such_interface 'there is no interface none7 here' 1 --vdev=net_af_packet0,iface=none7
+checks check__no_such_port "port 'net_af_packet0' does not exist" 1
+sed -i "s/^0 = .*/0 = 02:00:00:00:00:77/" "$dir/0.ini"
+checks check__own_address "node 0 is 02:00:00:00:00:77, but v0 has ${mac[0]^^}" 0 --vdev=net_af_packet0,iface=v0
+exit $failed
