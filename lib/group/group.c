@@ -13,7 +13,7 @@
  *    told because of whom.
  * 2. A member that leaves says so to rank 0, which tells all others, one after the other in the
  *    order in which members go, and then the leaver (LEFT): its context's number can be another's
- *    from then on. A member that cannot be reached by another one has gone for all.
+ *    from then on. A member that nobody reaches any more has gone for all.
  * 3. What arrives before this member has joined, or after it has left, is refused. A JOIN comes
  *    again until it is answered.
  * 4. A member whose message to another one is lost cannot go on with it, so one of both has to go.

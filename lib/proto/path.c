@@ -206,10 +206,13 @@ path_rx_hello(struct proto *p, const struct wire_hdr *h, uint64_t now)
 	bool asks = h->flags & wire_be16(WIRE_F_ASK);
 
 	memcpy(&hello, h + 1, sizeof(hello));
-	t->unlike = !(hello.flags & WIRE_H_CHECKSUM) != !p->cfg.checksum;
-	if (t->unlike || t->state != PATH_OPEN)
-		t->told = hello; /* for people, until there is an answer that is believed */
-	if (t->unlike) {         /* one of the two takes no frame of the other but this */
+	const bool unlike = !(hello.flags & WIRE_H_CHECKSUM) != !p->cfg.checksum;
+
+	if (t->state != PATH_OPEN) { /* for people, until there is an answer that is believed */
+		t->unlike = unlike;
+		t->told = hello;
+	}
+	if (unlike) { /* one of the two takes no frame of the other but this */
 		COUNT(p, drop_setting);
 		if (asks)
 			path_greet(p, t, wire_be16(h->dst_ctx), wire_be16(h->src_ctx), false);
