@@ -120,6 +120,9 @@ name = x
 mode = 0888
 owner = nobody-of-that-name" >"$dir/bad.ini"
 says access__bad_mode "octal" "$build/app/pmx-dpdk" --check "$dir/bad.ini"
+# who may not ask a primary is told so, and not that it does not run
+cp "$build/app/pmx-ctl" "$dir/door/ctl"
+says ctl__names_who_may_ask "only he and root may ask\|as root or as the user of the primary" "${other[@]}" "$dir/door/ctl" --instance "${tag}0" stat
 
 serve 1
 
