@@ -255,7 +255,12 @@ check_terms(struct visit *v, const json_t *p)
 	const uint64_t payload = get_u64(v->info, "payload_max"), its = get_u64(p, "says_payload");
 	const bool on = strcmp(get_text(p, "says_checksum"), "on") == 0;
 
-	if (get_u64(p, "unlike"))
+	if (get_u64(p, "other_version"))
+		tell(v, FAIL, "peers", "run one build on both",
+			"node %" PRIu64 " speaks version %" PRIu64 " of the protocol, this one %d: "
+			"no message passes",
+			get_u64(p, "node"), get_u64(p, "other_version"), WIRE_VERSION);
+	else if (get_u64(p, "unlike"))
 		tell(v, FAIL, "peers", "the same proto.checksum on both",
 			"node %" PRIu64 " '%s' has proto.checksum = %s, this one %s: no message "
 			"passes",

@@ -357,6 +357,7 @@ proto_path_stat(const struct proto *p, uint16_t node, struct proto_path_stat *ou
 		.established = t->state == PATH_OPEN,
 		.dead = t->dead,
 		.unlike = t->unlike,
+		.other_version = t->other_version,
 		.rtt_ns = t->srtt / 8 * ns_per_unit_q4 / 16,
 		.rtt_var_ns = t->rttvar / 4 * ns_per_unit_q4 / 16,
 		.rto_ns = t->rto / hz * 1000000000u + t->rto % hz * 1000000000u / hz,

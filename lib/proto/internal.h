@@ -182,9 +182,10 @@ struct path {
 	uint8_t state;                 /* enum path_state */
 	bool used, active, ctl_queued;
 	bool hello_due, hello_asks, ping_due;
-	bool unlike;   /* struct proto_path_stat */
-	bool dead;     /* did not answer; what waits now was never sent to its old life */
-	uint8_t asked; /* HELLOs or PINGs since the last answer */
+	bool unlike;           /* struct proto_path_stat */
+	uint8_t other_version; /* likewise */
+	bool dead;             /* did not answer; what waits now was never sent to its old life */
+	uint8_t asked;         /* HELLOs or PINGs since the last answer */
 	uint32_t payload_max;
 	uint32_t window;        /* smaller of both reorder windows */
 	struct wire_hello told; /* by the peer's last HELLO that was believed, or by any while there

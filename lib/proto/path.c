@@ -226,6 +226,7 @@ path_rx_hello(struct proto *p, const struct wire_hdr *h, uint64_t now)
 	}
 	COUNT(p, rx_accepted);
 	t->peer_nonce = wire_be32(hello.nonce);
+	t->other_version = 0;
 	t->heard_at = now;
 	if (fresh)
 		adopt_epoch(p, t, &hello);

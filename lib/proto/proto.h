@@ -208,8 +208,9 @@ enum proto_rx_result {
 struct proto_path_stat {
 	uint32_t peer_epoch; /* 0 = not known */
 	bool established;
-	bool dead;   /* it did not answer when it was last asked */
-	bool unlike; /* its proto.checksum is another one, so there is no session */
+	bool dead;             /* it did not answer when it was last asked */
+	uint8_t other_version; /* of the protocol, which a frame of it had; 0: none had */
+	bool unlike;           /* its proto.checksum is another one, so there is no session */
 	uint64_t rtt_ns, rtt_var_ns, rto_ns;
 	uint32_t cwnd_bytes, cwnd_frames, inflight_bytes, inflight_frames;
 	uint32_t flows;

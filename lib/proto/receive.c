@@ -518,6 +518,18 @@ count_verdict(struct proto *p, enum wire_verdict v)
 	p->counters[counter[v]]++;
 }
 
+/* A frame of another version of the protocol, whose numbers of nodes are where ours are: it is
+ * known for people of which peer it claims to be. */
+static void
+note_version(struct proto *p, const struct wire_hdr *h)
+{
+	const uint16_t node = wire_be16(h->src_node);
+
+	if (h->dst_node == wire_be16(p->cfg.node) && node < p->cfg.nodes_max &&
+		p->path_of[node] != NIL && p->paths[p->path_of[node]].state != PATH_OPEN)
+		p->paths[p->path_of[node]].other_version = h->version;
+}
+
 /* Does a node say to all which number it has? */
 static bool
 is_announcement(const struct wire_hdr *h)
@@ -549,6 +561,8 @@ rx_checked(struct proto *p, const struct wire_hdr *h, uint32_t len, uint64_t han
 
 	if (v != WIRE_OK) {
 		count_verdict(p, v);
+		if (v == WIRE_BAD_VERSION)
+			note_version(p, h);
 		return PROTO_RX_DONE;
 	}
 	if (unlikely(is_announcement(h))) {

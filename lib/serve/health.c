@@ -173,10 +173,16 @@ look_at_terms(const struct node *n, uint16_t node)
 	for (unsigned l = 0; l < n->config.lanes && !unlike; l++) {
 		if (!proto_path_stat(n->engines[l].proto, node, &s))
 			continue;
-		unlike = s.unlike || (s.established && s.payload_max != payload);
+		unlike = s.unlike || s.other_version != 0 ||
+			(s.established && s.payload_max != payload);
 		if (!unlike || p->unlike)
 			continue;
-		if (s.unlike)
+		if (s.other_version != 0)
+			log_say(LOG_PEER, RTE_LOG_ERR,
+				"node %u speaks version %u of the protocol, this one %u: no "
+				"message passes. Run one build on both",
+				node, s.other_version, WIRE_VERSION);
+		else if (s.unlike)
 			log_say(LOG_PEER, RTE_LOG_ERR,
 				"node %u '%s' has proto.checksum = %s, this one has %s: no message "
 				"passes. Give both the same",

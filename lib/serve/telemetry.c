@@ -205,6 +205,7 @@ add_peer(struct rte_tel_data *d, uint32_t number)
 	rte_tel_data_add_dict_uint(p, "says_lanes", s.lanes);
 	rte_tel_data_add_dict_string(p, "says_checksum", s.checksum ? "on" : "off");
 	rte_tel_data_add_dict_uint(p, "unlike", s.unlike);
+	rte_tel_data_add_dict_uint(p, "other_version", s.other_version);
 	snprintf(name, sizeof(name), "%u", number);
 	rte_tel_data_add_dict_container(d, name, p, 0);
 }

@@ -1107,6 +1107,32 @@ proto_send__to_a_peer_of_another_setting(void **state)
 	finish(net);
 }
 
+/* A peer of another version is named; what it says later in ours takes that back. */
+static void
+proto_send__to_a_peer_of_another_version(void **state)
+{
+	struct proto_config c = net_config();
+	struct net *net = net_new(2, &c, 1);
+	struct wire_hdr h = net_data(net, 1, 0, 1, 0, 0);
+	struct proto_path_stat s;
+
+	(void)state;
+	net_open_all(net, 8, 8);
+	h.version = WIRE_VERSION + 1;
+	net_inject(net, 0, &h, sizeof(h));
+	assert_false(proto_path_stat(net->nodes[0].p, 1, &s)); /* nobody asked for it */
+	int m = net_send(net, 0, 0, 1, 0, 100);
+
+	net_inject(net, 0, &h, sizeof(h));
+	assert_true(proto_path_stat(net->nodes[0].p, 1, &s));
+	assert_int_equal(s.other_version, WIRE_VERSION + 1);
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, m);
+	assert_true(proto_path_stat(net->nodes[0].p, 1, &s));
+	assert_int_equal(s.other_version, 0);
+	finish(net);
+}
+
 /* Another node of the same number is told of, but not this node's own announcement. */
 static void
 proto_announce__is_heard_by_twins(void **state)
@@ -1133,6 +1159,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(proto_send__longer_than_the_peer_takes),
 		cmocka_unit_test(proto_send__to_a_peer_of_another_setting),
+		cmocka_unit_test(proto_send__to_a_peer_of_another_version),
 		cmocka_unit_test(proto_announce__is_heard_by_twins),
 		cmocka_unit_test(pm_s1__sequence_is_consecutive_per_flow),
 		cmocka_unit_test(pm_s1__message_is_kept_until_its_ack),
