@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -29,6 +30,8 @@ session_open(struct session *s, const struct options *o)
 
 	*s = (struct session){.idle = o->idle, .embedded = o->embedded != NULL};
 	if (s->embedded) {
+		/* virtio_user may write to a vhost backend that has ended */
+		signal(SIGPIPE, SIG_IGN);
 		const struct pmx_node_params node = {
 			.config_file = o->embedded,
 			.eal_argc = o->eal_argc,
