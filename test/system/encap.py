@@ -43,6 +43,14 @@ def decode(data):
     return f
 
 
+def is_announcement(data):
+    """Whether it is what a node says to all, at any time: which number it has."""
+    if len(data) < HEADER.size:
+        return False
+    _, kind, _, src, dst = HEADER.unpack_from(data)[:5]
+    return kind == TYPES.index("HELLO") and src == dst
+
+
 def hello(src, dst, flags, epoch, nonce, echo, src_ctx=1, dst_ctx=2, version=VERSION):
     return HEADER.pack(version, TYPES.index("HELLO"), flags, src, dst, src_ctx, dst_ctx, HELLO.size, 0, 0, 0, 0, 0, 0, 0,
                        0, 0, 0) + HELLO.pack(epoch, nonce, echo, 1408, 512, 0x5EC3E7, 0, 1, 0, 0, b"one")
@@ -85,7 +93,7 @@ class Endpoint:
         while select.select([self.s], [], [], max(end - time.monotonic(), 0))[0]:
             data, ancillary, _, sender = self.s.recvmsg(65536, 256)
             if self.udp or (sender[1] == ETHERTYPE and sender[2] != socket.PACKET_OUTGOING
-                            and self.tag(ancillary) == self.vlan):
+                            and self.tag(ancillary) == self.vlan and not is_announcement(data)):
                 return data, sender
         return None, None
 
