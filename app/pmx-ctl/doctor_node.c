@@ -247,8 +247,8 @@ peers_in(json_t *peers, const char *state, char *names, size_t size)
 	return n;
 }
 
-/* What a peer says of itself that does not go together with this node. Returns whether there is
- * such. */
+/* Tells what a peer says of itself that does not go together with this node. Returns whether there
+ * is such. */
 static bool
 check_terms(struct visit *v, const json_t *p)
 {

@@ -125,7 +125,7 @@ is_number_file(const struct dirent *e)
 	return len > 4 && strcmp(e->d_name + len - 4, ".pid") == 0;
 }
 
-/* Whether nobody listens on that socket any more. */
+/* Returns whether nobody listens on that socket any more. */
 static bool
 is_deaf(const char *path)
 {

@@ -37,7 +37,7 @@ extern "C" {
 /** The version that a program is compiled for. While the first number is 0, each change of the
  * second one may change the interface: compile programs anew then. */
 #define PMX_VERSION        "0.1.0"
-/** The same for comparing: 10000 times the first number, 100 times the second, and the third. */
+/** Is the same for comparing: 10000 times the first number, 100 times the second, and the third. */
 #define PMX_VERSION_NUMBER 100
 
 /** Returns the version of the library that runs, as PMX_VERSION. Any thread. */

@@ -23,8 +23,8 @@ bool instance_name_ok(const char *name);
  * process numbers, NAME.pid: /run/pmx-dpdk for root, else $XDG_RUNTIME_DIR/pmx-dpdk, else
  * /tmp/pmx-dpdk-UID. */
 void run_dir(char *dir, size_t size);
-/* The same, and makes it if it is not there: root's for all to look into, others' for nobody else.
- * 0; -EPERM: it is another user's; or another -errno. */
+/* Does the same, and makes it if it is not there: root's for all to look into, others' for nobody
+ * else. 0; -EPERM: it is another user's; or another -errno. */
 int run_dir_make(char *dir, size_t size);
 
 /* Writes the directory of this user's own primaries' sockets to dir, if it is there, is this

@@ -31,6 +31,7 @@
 #include "link.h"
 #include "memory/memory.h"
 #include "proto/proto.h"
+#include "wire/siphash.h"
 #include "wire/wire.h"
 
 #define BURST_MAX     64
@@ -552,6 +553,22 @@ channel_touch(struct engine *e, struct channel *ch)
 		return;
 	ch->dirty = true;
 	e->dirty[e->dirty_count++] = ch;
+}
+
+/* What a number that follows from the node's key is for, so that one tells nothing of another. */
+enum secret_for {
+	SECRET_ROUNDS,  /* of rails */
+	SECRET_TICKETS, /* of groups */
+};
+
+/* Returns a number that nobody knows who does not have the node's key. The core's own are of one or
+ * two words, these of three. */
+static inline uint64_t
+node_secret(const struct node *n, enum secret_for what, uint64_t a, uint64_t b)
+{
+	const uint64_t words[3] = {what, a, b};
+
+	return siphash(n->key, words, 3);
 }
 
 #define ENGINE_COUNT(e, name)      ((e)->counters[ENGINE_##name]++)

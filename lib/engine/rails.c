@@ -8,7 +8,6 @@
 #include <rte_cycles.h>
 
 #include "engine/rails.h"
-#include "wire/siphash.h"
 
 /* Frames of the peer are to be expected by the links that are up. Those of one that uses one link
  * at a time keep their order. */
@@ -60,11 +59,9 @@ begin(struct engine *e)
 	l->at = l->soonest = UINT64_MAX;
 	l->count = l->next = 0;
 	for (uint32_t i = 0; i < e->nodes_max; i++) {
-		const uint64_t whose[2] = {e->lane, i};
-
 		l->of[i] = (struct rails){
 			.all = has_rails(e, i) ? c->peers[i].links : 0,
-			.round = (uint32_t)siphash(e->node->key, whose, 2),
+			.round = (uint32_t)node_secret(e->node, SECRET_ROUNDS, e->lane, i),
 		};
 	}
 }

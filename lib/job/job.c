@@ -86,7 +86,7 @@ draw(uint32_t *number)
 	return 0;
 }
 
-/* What rank 0 draws for all: the secret of the job, which its messages show as their domain, and
+/* Rank 0 draws for all the secret of the job, which its messages show as their domain, and
  * its number, if no launcher told one. The number is no secret: people see it, and multicasts show
  * it to a whole network. */
 static int

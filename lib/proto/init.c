@@ -284,7 +284,7 @@ proto_swap_handles(struct proto *p, proto_swap swap, void *arg)
 	swap_rx(p, p->released.head, swap, arg);
 }
 
-/* What a number is for, so that none for the one purpose tells of another's. */
+/* Each number is for one of these, so that none for the one purpose tells of another's. */
 enum { SECRET, DRAWN };
 
 uint64_t
@@ -378,22 +378,29 @@ proto_path_stat(const struct proto *p, uint16_t node, struct proto_path_stat *ou
 	return true;
 }
 
-uint32_t
-proto_session(const struct proto *p, uint16_t node)
+/* The path to that node if there is a session; otherwise NULL. */
+static const struct path *
+open_path(const struct proto *p, uint16_t node)
 {
 	const struct path *t = node < p->cfg.nodes_max && p->path_of[node] != NIL
 		? &p->paths[p->path_of[node]]
 		: NULL;
 
-	return t != NULL && t->state == PATH_OPEN ? t->session : 0;
+	return t != NULL && t->state == PATH_OPEN ? t : NULL;
+}
+
+uint32_t
+proto_session(const struct proto *p, uint16_t node)
+{
+	const struct path *t = open_path(p, node);
+
+	return t != NULL ? t->session : 0;
 }
 
 uint32_t
 proto_peer_epoch(const struct proto *p, uint16_t node)
 {
-	const struct path *t = node < p->cfg.nodes_max && p->path_of[node] != NIL
-		? &p->paths[p->path_of[node]]
-		: NULL;
+	const struct path *t = open_path(p, node);
 
-	return t != NULL && t->state == PATH_OPEN ? t->peer_epoch : 0;
+	return t != NULL ? t->peer_epoch : 0;
 }

@@ -21,7 +21,6 @@
 #include "engine/service/group/group.h"
 #include "engine/service/rma/rma.h"
 #include "group/group.h"
-#include "wire/siphash.h"
 
 #define ROOM            64    /* messages that may arrive at a context before its lane looks */
 #define MEMBERSHIPS_MAX 4096  /* of a lane */
@@ -83,8 +82,7 @@ groups_config(struct engine *e)
 	/* of all contexts of the lane, as far as that goes */
 	const uint32_t most = (config->contexts / config->lanes + 1) * config->groups;
 
-	const uint64_t whose[2] = {e->lane, GROUP_SERVICE};
-	const uint64_t key = siphash(e->node->key, whose, 2);
+	const uint64_t key = node_secret(e->node, SECRET_TICKETS, e->lane, 0);
 
 	return (struct groups_config){
 		.key = {key, ~key},
