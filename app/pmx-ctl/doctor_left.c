@@ -10,14 +10,11 @@
  *    EAL keeps a shared flock on each. /proc/locks shows that without taking a lock.
  */
 #include <dirent.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "channel/channel.h"
@@ -177,25 +174,6 @@ check_mount(void *doctor, const char *dir, uint64_t page_bytes)
 		free(names);
 }
 
-/* Whether it is a socket on which nobody listens any more. */
-static bool
-is_stale(const char *path)
-{
-	struct sockaddr_un to = {.sun_family = AF_UNIX};
-	struct stat st;
-
-	if (lstat(path, &st) != 0 || !S_ISSOCK(st.st_mode) || strlen(path) >= sizeof(to.sun_path))
-		return false;
-	strcpy(to.sun_path, path);
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	bool stale = fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof(to)) != 0 &&
-		errno == ECONNREFUSED;
-
-	if (fd >= 0)
-		close(fd);
-	return stale;
-}
-
 static void
 check_file(struct doctor *d, const char *path, const char *check, const char *why, bool dead)
 {
@@ -212,7 +190,7 @@ check_file(struct doctor *d, const char *path, const char *check, const char *wh
 static void
 check_socket(struct doctor *d, const char *path)
 {
-	check_file(d, path, "leftover socket", "nobody listens", is_stale(path));
+	check_file(d, path, "leftover socket", "nobody listens", is_stale_socket(path));
 }
 
 /* Checks the socket of a dead instance whose access.socket was not the default path. */

@@ -125,22 +125,6 @@ is_number_file(const struct dirent *e)
 	return len > 4 && strcmp(e->d_name + len - 4, ".pid") == 0;
 }
 
-/* Returns whether nobody listens on that socket any more. */
-static bool
-is_deaf(const char *path)
-{
-	struct sockaddr_un to = {.sun_family = AF_UNIX};
-	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-	snprintf(to.sun_path, sizeof(to.sun_path), "%s", path);
-	const bool deaf = fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof(to)) != 0 &&
-		errno == ECONNREFUSED;
-
-	if (fd >= 0)
-		close(fd);
-	return deaf;
-}
-
 /* Removes process numbers, and the sockets, of primaries of this user that were killed. Nobody has
  * the lock of one for a moment while another one takes over, and listens. */
 static void
@@ -158,7 +142,7 @@ clear_numbers(const char *dir)
 		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) {
 			unlink(path);
 			strcpy(path + strlen(path) - 4, ".sock");
-			if (is_deaf(path))
+			if (is_stale_socket(path))
 				unlink(path);
 		}
 		if (fd >= 0)

@@ -10,8 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <linux/magic.h>
@@ -86,6 +88,24 @@ own_sockets(char *dir, size_t size)
 	run_dir(path, sizeof(path));
 	return (size_t)snprintf(dir, size, "%s", path) < size && strcmp(dir, ATTACH_SOCKETS) != 0 &&
 		lstat(dir, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid();
+}
+
+bool
+is_stale_socket(const char *path)
+{
+	struct sockaddr_un to = {.sun_family = AF_UNIX};
+	struct stat st;
+
+	if (lstat(path, &st) != 0 || !S_ISSOCK(st.st_mode) || strlen(path) >= sizeof(to.sun_path))
+		return false;
+	strcpy(to.sun_path, path);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	bool stale = fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof(to)) != 0 &&
+		errno == ECONNREFUSED;
+
+	if (fd >= 0)
+		close(fd);
+	return stale;
 }
 
 const char *

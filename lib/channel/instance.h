@@ -31,6 +31,9 @@ int run_dir_make(char *dir, size_t size);
  * user's, and is not ATTACH_SOCKETS, which belongs to root. */
 bool own_sockets(char *dir, size_t size);
 
+/* Returns whether that is a socket on which nobody listens any more. */
+bool is_stale_socket(const char *path);
+
 /* Returns where the EAL, by its own rule, keeps a directory dpdk/PREFIX for each primary. It is for
  * processes that look for one without an EAL of their own. */
 const char *eal_base(void);

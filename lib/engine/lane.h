@@ -555,7 +555,7 @@ channel_touch(struct engine *e, struct channel *ch)
 	e->dirty[e->dirty_count++] = ch;
 }
 
-/* What a number that follows from the node's key is for, so that one tells nothing of another. */
+/* Each number that follows from the node's key is for one of these: none tells of another's. */
 enum secret_for {
 	SECRET_ROUNDS,  /* of rails */
 	SECRET_TICKETS, /* of groups */

@@ -295,8 +295,8 @@ open_one(const struct asker *who, const struct attach_request *request, int fd, 
 	return result;
 }
 
-/* Whether that user, who is neither root nor the primary's, has as many contexts as one may have
- * now. */
+/* Returns whether that user, who is neither root nor the primary's, has as many contexts as one may
+ * have now. */
 static bool
 has_enough(uint32_t uid)
 {

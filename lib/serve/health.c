@@ -40,7 +40,7 @@ static struct {
 #define ANNOUNCE_EVERY 30    /* ... later */
 #define SAME_AGE_MS    100
 
-/* Whether another node with this one's number is older. */
+/* Returns whether another node with this one's number is older. */
 static bool
 is_older(const struct twin *t, uint32_t epoch)
 {
