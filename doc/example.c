@@ -17,7 +17,7 @@ int
 main(int argc, char **argv)
 {
 	const struct pmx_context_params params = {
-		.context = argc > 2 ? PMX_ANY_CONTEXT : 7,
+		.size = sizeof(params),
 		.open_wait_us = 10 * 1000 * 1000, /* the other side may come later */
 	};
 	struct pmx_addr to = {.node = argc > 2 ? (uint16_t)atoi(argv[2]) : 0, .context = 7};
@@ -32,8 +32,8 @@ main(int argc, char **argv)
 			stderr);
 		return 2;
 	}
-	check("attach", pmx_node_attach(&node, argv[1], -1));
-	check("open", pmx_context_open(&ctx, node, &params));
+	check("attach", pmx_node_attach(&node, argv[1], NULL));
+	check("open", pmx_context_open(&ctx, node, argc > 2 ? PMX_ANY_CONTEXT : 7, &params));
 	for (int i = 0; i < 3; i++) {
 		if (argc > 2) {
 			check("send", pmx_send_copy(ctx, to, "hello", 5, &id));

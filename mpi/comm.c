@@ -127,11 +127,10 @@ static int
 attach(void)
 {
 	const char *instance = getenv("FI_PMX_INSTANCE");
-	const struct pmx_context_params p = {.context = PMX_ANY_CONTEXT};
-	int e = pmx_node_attach(&node, instance != NULL ? instance : "pmx0", -1);
+	int e = pmx_node_attach(&node, instance != NULL ? instance : "pmx0", NULL);
 
 	if (e == 0)
-		e = pmx_context_open(&context, node, &p);
+		e = pmx_context_open(&context, node, PMX_ANY_CONTEXT, NULL);
 	if (e != 0)
 		fprintf(stderr,
 			"pmx-mpicoll: %s: %s; collectives go through the MPI library\n",
@@ -222,7 +221,7 @@ comm_turn(void)
 	int flag;
 
 	/* members that have gone are told by the requests, too */
-	pmx_event(context, &event);
+	pmx_poll_event(context, &event);
 	if (++polls % MPI_TURNS == 0)
 		PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE);
 }
@@ -276,10 +275,10 @@ open_group(struct comm *x, const uint32_t *addrs, uint32_t id)
 {
 	struct pmx_addr *members = calloc((size_t)x->size, sizeof(*members));
 	const struct pmx_group_params p = {
+		.size = sizeof(p),
 		.id = id,
 		.count = (uint32_t)x->size,
 		.members = members,
-		.timeout_us = OPEN_US,
 	};
 	pmx_request r;
 	int e;
@@ -288,7 +287,7 @@ open_group(struct comm *x, const uint32_t *addrs, uint32_t id)
 		return -1;
 	for (int i = 0; i < x->size; i++)
 		members[i] = (struct pmx_addr){(uint16_t)(addrs[i] >> 16), (uint16_t)addrs[i]};
-	e = pmx_group_open(context, &p, &x->group, &r);
+	e = pmx_group_open(context, &p, OPEN_US, &x->group, &r);
 	free(members);
 	if (e != 0)
 		return e;

@@ -151,7 +151,7 @@ static int
 enable(struct endpoint *ep)
 {
 	const struct pmx_context_params params = {
-		.context = ep->wanted.context,
+		.size = sizeof(params),
 		.open_wait_us = OFI_OPEN_WAIT_US,
 	};
 
@@ -166,8 +166,9 @@ enable(struct endpoint *ep)
 		return -FI_ENOCQ;
 	/* an address that the application chose whole is that of an endpoint that it had before */
 	ep->incarnation = ep->wanted.incarnation != 0 ? ep->wanted.incarnation : new_incarnation();
-	int result = ep->incarnation != 0 ? pmx_context_open(&ep->ctx, ep->domain->node, &params)
-					  : -EIO;
+	int result = ep->incarnation != 0
+		? pmx_context_open(&ep->ctx, ep->domain->node, ep->wanted.context, &params)
+		: -EIO;
 
 	if (result != 0) {
 		OFI_WARN(EP_CTRL, "no context: %s%s\n", pmx_strerror(result),

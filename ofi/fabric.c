@@ -184,7 +184,7 @@ domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain *
 	if (d == NULL)
 		return -FI_ENOMEM;
 	snprintf(d->instance, sizeof(d->instance), "%s", info->domain_attr->name);
-	int result = pmx_node_attach(&d->node, info->domain_attr->name, -1);
+	int result = pmx_node_attach(&d->node, info->domain_attr->name, NULL);
 
 	if (result != 0) {
 		OFI_WARN(DOMAIN, "%s: %s\n", info->domain_attr->name, pmx_strerror(result));

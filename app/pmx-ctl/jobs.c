@@ -85,8 +85,9 @@ freeze(struct pmx_jobs *jobs, uint32_t job, uint32_t drain_us, unsigned flags,
 	struct pmx_job_state *state)
 {
 	const struct timespec pause = {.tv_nsec = LOOK_NS};
-	const int64_t until = now_ns() + 1000ll * (drain_us ? drain_us : PMX_DRAIN_US) + MARGIN_NS;
-	int result = pmx_jobs_stop(jobs, job, drain_us, flags, state);
+	const uint32_t drains = drain_us ? drain_us : PMX_DRAIN_US;
+	const int64_t until = now_ns() + 1000ll * drains + MARGIN_NS;
+	int result = pmx_jobs_stop(jobs, job, drains, flags, state);
 
 	while (result == 0 &&
 		(flags & PMX_JOBS_PARK ? state->parked : state->settled) < state->stopped) {

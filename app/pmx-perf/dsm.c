@@ -45,7 +45,7 @@ share_end(struct session *s)
 static int
 share(struct session *s, struct pmx_addr initiator, struct pmx_addr responder)
 {
-	const struct pmx_dsm_params p = {.bytes = 2 * PAGES * PAGE};
+	const struct pmx_dsm_params p = {.size = sizeof(p), .bytes = 2 * PAGES * PAGE};
 	struct pmx_remote remote;
 	void *memory = NULL;
 	int e = perf_group_open(s, GROUP, initiator, responder, &shared.group);
@@ -54,7 +54,7 @@ share(struct session *s, struct pmx_addr initiator, struct pmx_addr responder)
 	if (e == 0)
 		e = pmx_group_area_register(shared.group, AREA, shared.area, PAGE, PMX_REMOTE_READ,
 			&remote);
-	e = e == 0 ? pmx_dsm_open(shared.group, &p, &shared.dsm) : e;
+	e = e == 0 ? pmx_dsm_open(shared.group, &p, 10000000, &shared.dsm) : e;
 	for (int home = 0; home < 2 && e == 0; home++) {
 		e = pmx_dsm_alloc(shared.dsm, PAGES * PAGE, home, &memory);
 		shared.memory[home] = memory;

@@ -37,9 +37,14 @@ perf_group_open(struct session *s, uint32_t id, struct pmx_addr initiator,
 	struct pmx_addr responder, struct pmx_group **g)
 {
 	const struct pmx_addr members[2] = {initiator, responder};
-	const struct pmx_group_params p = {.id = id, .count = 2, .members = members};
+	const struct pmx_group_params p = {
+		.size = sizeof(p),
+		.id = id,
+		.count = 2,
+		.members = members,
+	};
 	pmx_request r;
-	int e = pmx_group_open(s->ctx, &p, g, &r);
+	int e = pmx_group_open(s->ctx, &p, 10000000, g, &r);
 
 	return e == 0 ? request_wait(s, &r) : e;
 }

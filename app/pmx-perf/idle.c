@@ -169,11 +169,10 @@ start(struct bench *b, const struct options *o, char *path, size_t size)
 	if (e != 0)
 		return e;
 	setenv("PMX_ATTACH", "thin", 1);
-	e = pmx_node_attach(&b->node, path, -1);
+	e = pmx_node_attach(&b->node, path, NULL);
 	for (unsigned i = 0; i < 2 && e == 0; i++) {
-		const struct pmx_context_params params = {.context = (uint16_t)i};
 
-		e = pmx_context_open(&b->ctx[i], b->node, &params);
+		e = pmx_context_open(&b->ctx[i], b->node, i, NULL);
 	}
 	return e;
 }

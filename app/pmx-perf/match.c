@@ -199,13 +199,12 @@ match_end(struct session *s)
 static int
 flood(struct session *s, struct pmx_addr to, const struct order *o)
 {
-	const struct pmx_context_params params = {.context = PMX_ANY_CONTEXT};
 	struct session other = *s;
 	uint64_t word;
 	uint8_t *bulk;
 	pmx_request r, sent[8] = {0};
 	struct pmx_message stop;
-	int e = second == NULL ? pmx_context_open(&second, s->node, &params) : 0, got;
+	int e = second == NULL ? pmx_context_open(&second, s->node, PMX_ANY_CONTEXT, NULL) : 0, got;
 
 	if (e != 0)
 		return e;

@@ -11,7 +11,7 @@ static int
 contexts_open(struct members *m, struct session *s, unsigned count, struct pmx_addr *out)
 {
 	const struct pmx_context_params params = {
-		.context = PMX_ANY_CONTEXT,
+		.size = sizeof(params),
 		.idle = s->idle == PERF_SPIN ? PMX_IDLE_SPIN : PMX_IDLE_AUTO,
 	};
 
@@ -21,7 +21,7 @@ contexts_open(struct members *m, struct session *s, unsigned count, struct pmx_a
 		if (k == 0)
 			m->contexts[k] = s->ctx;
 		else
-			e = pmx_context_open(&m->contexts[k], s->node, &params);
+			e = pmx_context_open(&m->contexts[k], s->node, PMX_ANY_CONTEXT, &params);
 		if (e != 0)
 			return e;
 		m->here = k + 1;
@@ -33,12 +33,17 @@ contexts_open(struct members *m, struct session *s, unsigned count, struct pmx_a
 static int
 groups_open(struct members *m, struct session *s, uint32_t id)
 {
-	const struct pmx_group_params p = {.id = id, .count = 2 * m->here, .members = m->all};
+	const struct pmx_group_params p = {
+		.size = sizeof(p),
+		.id = id,
+		.count = 2 * m->here,
+		.members = m->all,
+	};
 	pmx_request r[MEMBERS_A_SIDE];
 	int e = 0;
 
 	for (unsigned k = 0; k < m->here && e == 0; k++)
-		e = pmx_group_open(m->contexts[k], &p, &m->groups[k], &r[k]);
+		e = pmx_group_open(m->contexts[k], &p, 10000000, &m->groups[k], &r[k]);
 	return e == 0 ? members_wait(m, s, r) : e;
 }
 

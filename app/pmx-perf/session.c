@@ -21,9 +21,14 @@ int
 session_open(struct session *s, const struct options *o)
 {
 	const struct pmx_context_params params = {
-		.context = o->context,
+		.size = sizeof(params),
 		.idle = o->idle == PERF_SPIN ? PMX_IDLE_SPIN : PMX_IDLE_AUTO,
 		.open_wait_us = PARTNER_US,
+	};
+	const struct pmx_attach_params attach = {
+		.size = sizeof(attach),
+		.pin = o->cpu >= 0,
+		.cpu = (uint16_t)o->cpu,
 	};
 	char error[512] = "";
 	int e;
@@ -33,6 +38,7 @@ session_open(struct session *s, const struct options *o)
 		/* virtio_user may write to a vhost backend that has ended */
 		signal(SIGPIPE, SIG_IGN);
 		const struct pmx_node_params node = {
+			.size = sizeof(node),
 			.config_file = o->embedded,
 			.eal_argc = o->eal_argc,
 			.eal_argv = o->eal_argv,
@@ -40,7 +46,7 @@ session_open(struct session *s, const struct options *o)
 
 		e = pmx_node_start(&s->node, &node, error, sizeof(error));
 	} else {
-		e = pmx_node_attach(&s->node, o->instance, o->cpu);
+		e = pmx_node_attach(&s->node, o->instance, &attach);
 		snprintf(error, sizeof(error), "attaching to '%s': %s", o->instance,
 			pmx_strerror(e));
 	}
@@ -48,7 +54,7 @@ session_open(struct session *s, const struct options *o)
 		fprintf(stderr, "pmx-perf: %s\n", error);
 		return e;
 	}
-	e = pmx_context_open(&s->ctx, s->node, &params);
+	e = pmx_context_open(&s->ctx, s->node, o->context, &params);
 	if (e != 0) {
 		fprintf(stderr,
 			"pmx-perf: context %u: %s (contexts are 0 to limits.contexts - 1)\n",
@@ -141,7 +147,7 @@ send_failed(struct session *s)
 	uint64_t before = s->send_errors;
 
 	pmx_sends_pending(s->ctx);
-	pmx_context_stat(s->ctx, &stat);
+	pmx_context_read_stat(s->ctx, &stat);
 	s->send_errors = stat.send_errors;
 	return stat.send_errors != before;
 }

@@ -109,7 +109,7 @@ main(int argc, char **argv)
 		fprintf(stderr, "pmx-survey: '%s': there are no arguments\n", argv[optind]);
 		return 2;
 	}
-	if (pmx_job_init(&job, NULL, error, sizeof(error)) != 0) {
+	if (pmx_job_init(&job, NULL, 60000000, error, sizeof(error)) != 0) {
 		fprintf(stderr, "pmx-survey: %s\n", error);
 		return 1;
 	}

@@ -53,9 +53,13 @@ cluster_join(struct cluster *c, int argc, char **argv, const char *usage, uint64
 {
 	const uint32_t count = argc > 2 ? (uint32_t)argc - 2 : 0;
 	struct pmx_addr members[64];
-	struct pmx_group_params group = {.id = 1, .count = count, .members = members};
-	const struct pmx_dsm_params dsm = {.bytes = bytes};
-	struct pmx_context_params context_params = {0};
+	struct pmx_group_params group = {
+		.size = sizeof(group),
+		.id = 1,
+		.count = count,
+		.members = members,
+	};
+	const struct pmx_dsm_params dsm = {.size = sizeof(dsm), .bytes = bytes};
 	pmx_request r;
 	unsigned node, context;
 
@@ -70,12 +74,11 @@ cluster_join(struct cluster *c, int argc, char **argv, const char *usage, uint64
 		fprintf(stderr, "Usage: %s" CLUSTER_USAGE, usage);
 		exit(2);
 	}
-	must("attaching", pmx_node_attach(&c->node, argv[0], -1));
-	context_params.context = members[c->rank].context;
-	must("context", pmx_context_open(&c->ctx, c->node, &context_params));
-	must("group", pmx_group_open(c->ctx, &group, &c->group, &r));
+	must("attaching", pmx_node_attach(&c->node, argv[0], NULL));
+	must("context", pmx_context_open(&c->ctx, c->node, members[c->rank].context, NULL));
+	must("group", pmx_group_open(c->ctx, &group, 10000000, &c->group, &r));
 	must("group", pmx_wait(c->ctx, &r, NULL, -1));
-	must("shared memory", pmx_dsm_open(c->group, &dsm, &c->dsm));
+	must("shared memory", pmx_dsm_open(c->group, &dsm, 10000000, &c->dsm));
 }
 
 static inline void

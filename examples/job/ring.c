@@ -20,7 +20,7 @@ main(void)
 	uint64_t sum = 0;
 	int result;
 
-	if (pmx_job_init(&job, NULL, error, sizeof(error)) != 0) {
+	if (pmx_job_init(&job, NULL, 60000000, error, sizeof(error)) != 0) {
 		fprintf(stderr, "job_ring: %s\n", error);
 		return 1;
 	}

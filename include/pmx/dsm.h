@@ -37,12 +37,12 @@ extern "C" {
 /** Shared memory as one of its members has it. */
 struct pmx_dsm;
 
-/** Zero-initialise, then set what it needs; the same at all members. */
+/** What to share; the same at all members. */
 struct pmx_dsm_params {
-	uint64_t bytes;     /**< of all memory that will be allocated, 1..2^38; each member has that
-			     * much of its own memory for it */
-	void *address;      /**< where it begins; NULL: 0x480000000000 */
-	int64_t timeout_us; /**< how long to wait for the others; 0: 10 s */
+	uint32_t size;  /**< sizeof(struct pmx_dsm_params) */
+	uint64_t bytes; /**< of all memory that will be allocated, 1..2^38; each member has that
+			 * much of its own memory for it */
+	void *address;  /**< where it begins; NULL: 0x480000000000 */
 };
 
 /**
@@ -50,9 +50,10 @@ struct pmx_dsm_params {
  * time. Waits for the others.
  * @param      group  open; to be closed after pmx_dsm_close()
  * @param      params see there; borrowed for the call
+ * @param      timeout_us how long to wait for the others
  * @param[out] dsm    end it with pmx_dsm_close()
  * @retval 0
- * @retval -EINVAL     bytes
+ * @retval -EINVAL     the size of params, or bytes
  * @retval -EEXIST     something is mapped at that address, or 16 such memories are open
  * @retval -ENOMEM     not enough memory
  * @retval -EPROTO     a member has given other parameters
@@ -61,7 +62,7 @@ struct pmx_dsm_params {
  * Others as of memory that is allocated and registered (pmx.h).
  */
 PMX_API int pmx_dsm_open(struct pmx_group *group, const struct pmx_dsm_params *params,
-	struct pmx_dsm **dsm);
+	int64_t timeout_us, struct pmx_dsm **dsm);
 
 /** Unmap the memory. The other members may still need pages whose home is here, so this waits until
  * all of them call it, or one has gone; except when the memory is lost already. NULL is ignored. */
@@ -139,7 +140,7 @@ struct pmx_dsm_stat {
 };
 
 /** Copy the statistics into *stat. */
-PMX_API void pmx_dsm_stat(const struct pmx_dsm *dsm, struct pmx_dsm_stat *stat);
+PMX_API void pmx_dsm_read_stat(const struct pmx_dsm *dsm, struct pmx_dsm_stat *stat);
 
 #ifdef __cplusplus
 }

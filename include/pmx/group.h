@@ -27,15 +27,15 @@ extern "C" {
 /** A group as one of its members has it. */
 struct pmx_group;
 
-/** Which group to join; zero-initialise, then set what it needs. */
+/** Which group to join. */
 struct pmx_group_params {
+	uint32_t size;  /**< sizeof(struct pmx_group_params) */
 	uint32_t id;    /**< the group's number, the same at all members: 1..2^32 - 1; no two groups
 			 * of a context have the same */
 	uint32_t count; /**< members: 1..limits.group_members */
 	const struct pmx_addr *members; /**< in the order of their ranks, each once, one of them
 					 * this context; the same at all members. Borrowed for the
 					 * call */
-	int64_t timeout_us;             /**< how long to wait for the others; 0: 10 s */
 };
 
 /**
@@ -43,6 +43,7 @@ struct pmx_group_params {
  * only pmx_group_close() is possible.
  * @param      ctx     the member
  * @param      params  see there; borrowed for the call
+ * @param      timeout_us  how long to wait for the others
  * @param[out] group   end it with pmx_group_close(), also when it did not open
  * @param[out] request for pmx_test() and its variants
  * @retval 0          it is under way; the request ends with 0, or with
@@ -52,8 +53,8 @@ struct pmx_group_params {
  *                    -ECONNRESET: that member left or died before all were there
  *                    -EEXIST:     this context is in a group with that number
  *                    -ENOSPC:     the node has no room for another group
- * @retval -EINVAL    the number is 0; the list: empty, too long, a member twice, or this context is
- *                    not in it
+ * @retval -EINVAL    the size of params; the number is 0; the list: empty, too long, a member
+ *                    twice, or this context is not in it
  * @retval -ENOSPC    the context is in limits.groups groups; those that it closed count until the
  *                    others know
  * @retval -EAGAIN    limits.receives requests are under way
@@ -61,7 +62,7 @@ struct pmx_group_params {
  * @retval -EPIPE     the engine is gone
  */
 PMX_API int pmx_group_open(struct pmx_context *ctx, const struct pmx_group_params *params,
-	struct pmx_group **group, pmx_request *request);
+	int64_t timeout_us, struct pmx_group **group, pmx_request *request);
 
 /**
  * Leave a group. Returns at once: the engine tells the others. The locks that this member holds go
@@ -112,7 +113,7 @@ PMX_API int pmx_group_area_register(struct pmx_group *group, uint32_t id, void *
  * @retval 0            it is under way; the request ends with 0, or with
  *                      -ECONNRESET: a member, which the status names, left or died before it
  *                      entered: then this barrier ends so for all. Later ones are of those that are
- *                      left. Or rank 0 ended, and the group with it: pmx_event() tells
+ *                      left. Or rank 0 ended, and the group with it: pmx_poll_event() tells
  * @retval -EBUSY       this member's last barrier has not ended
  * @retval -EINVAL      request is NULL
  * @retval -ECONNRESET  the group is not open any more
@@ -123,7 +124,7 @@ PMX_API int pmx_group_area_register(struct pmx_group *group, uint32_t id, void *
 PMX_API int pmx_group_barrier(struct pmx_group *group, pmx_request *request);
 
 /** pmx_group_lock(): if another member has the lock or waits for it, end with -EBUSY. */
-#define PMX_TRY 1u
+#define PMX_TRY 0x4000u
 
 /**
  * Ask for a lock of the group: of its members one at a time has it, in the order in which they ask

@@ -23,15 +23,13 @@ extern "C" {
 /** A job as one of its processes has it. */
 struct pmx_job;
 
-/** Zero-initialise, then set what differs. */
+/** How to take part in a job. */
 struct pmx_job_params {
-	const char *instance;              /**< of pmx_node_attach(); NULL: the environment variable
-					    * PMX_INSTANCE, or where that is not set the first of
-					    * pmx_node_find() */
-	struct pmx_context_params context; /**< its number is chosen by the library where it is 0 */
-	int64_t timeout_us; /**< how long to wait for the other processes; 0: a minute */
-	bool no_group;      /**< open no group of all */
-	bool no_domain;     /**< others than the job's processes may send to this context too */
+	uint32_t size;        /**< sizeof(struct pmx_job_params) */
+	bool no_group;        /**< open no group of all */
+	bool no_domain;       /**< others than the job's processes may send to this context too */
+	const char *instance; /**< of pmx_node_attach(), where NULL is possible too */
+	const struct pmx_context_params *context; /**< of pmx_context_open(); NULL: defaults */
 };
 
 /**
@@ -39,7 +37,8 @@ struct pmx_job_params {
  * a context, exchange addresses with all others, and open a group of all. Every process of the job
  * calls it, once.
  * @param[out] job        end it with pmx_job_finalize()
- * @param      params     see there; borrowed for the call; NULL: all of it zero
+ * @param      params     see there; borrowed for the call; NULL: defaults
+ * @param      timeout_us how long to wait for the other processes
  * @param[out] error      a sentence that names what failed and what to do, if not NULL
  * @param      error_len  bytes of error
  * @retval 0
@@ -51,8 +50,8 @@ struct pmx_job_params {
  * @retval -ENOENT      no primary runs on this host
  * Others as of pmx_node_attach(), pmx_context_open() and pmx_group_open(). Waits for the others.
  */
-PMX_API int pmx_job_init(struct pmx_job **job, const struct pmx_job_params *params, char *error,
-	uint32_t error_len);
+PMX_API int pmx_job_init(struct pmx_job **job, const struct pmx_job_params *params,
+	int64_t timeout_us, char *error, uint32_t error_len);
 
 /** Leave: close the group, the context and the attachment. Waits for nobody. NULL is ignored. */
 PMX_API void pmx_job_finalize(struct pmx_job *job);
@@ -99,7 +98,7 @@ PMX_API int pmx_job_put(struct pmx_job *job, const char *key, const void *value,
 /**
  * Wait until all processes of the job have called it as often, and have what they have put before.
  * @param job        the job
- * @param timeout_us how long; 0: a minute
+ * @param timeout_us how long
  * @retval 0
  * @retval -ETIMEDOUT not all have. It goes on: the next call waits for the same
  * @retval -EPIPE     pmx-run has ended, or ends the job; a process has ended

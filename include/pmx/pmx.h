@@ -20,6 +20,17 @@
  * pmx_alloc() is shared by both. exec() closes all that this library opened.
  * Errors: 0 or a count on success, a negative errno on failure; outputs are set only on success.
  * pmx_strerror() says in words what an error means here and what to do about it.
+ * Times: timeout_us is the longest wait in microseconds of CLOCK_MONOTONIC; 0: the call does not
+ * wait; below 0 (PMX_FOREVER): no limit. So everywhere.
+ * Flags: each has a bit of its own in all headers, so one that a call does not have is -EINVAL.
+ * Parameters: a struct pmx_*_params begins with its size, which the caller sets (sizeof); what it
+ * does not set is 0 and stands for the default, and so does NULL instead of the structure. A size
+ * of 0 is -EINVAL; a longer one, of a later version, is -E2BIG if it has anything but zeros there.
+ *
+ * What may change: while the first number of the version is 0, each change of the second one may
+ * change the interface, and with it the name of the library (libpmx.so.0.2), so that a program
+ * runs with the one that it was compiled for or does not start. A change of the third one adds at
+ * most functions, flags, and fields at the end of structures with a size.
  */
 #ifndef PMX_H
 #define PMX_H
@@ -34,19 +45,20 @@ extern "C" {
 /** Marks what the library exports. */
 #define PMX_API __attribute__((visibility("default")))
 
-/** The version that a program is compiled for. While the first number is 0, each change of the
- * second one may change the interface: compile programs anew then. */
-#define PMX_VERSION        "0.1.0"
+/** The version that a program is compiled for. */
+#define PMX_VERSION        "0.2.0"
 /** Is the same for comparing: 10000 times the first number, 100 times the second, and the third. */
-#define PMX_VERSION_NUMBER 100
+#define PMX_VERSION_NUMBER 200
 
 /** Returns the version of the library that runs, as PMX_VERSION. Any thread. */
 PMX_API const char *pmx_version(void);
 
 /** Longest payload that a message structure carries by itself, bytes. */
 #define PMX_INLINE_MAX  104
-/** Any free context number: see pmx_context_params.context. */
-#define PMX_ANY_CONTEXT 0xFFFF
+/** Any free context number, for pmx_context_open(). */
+#define PMX_ANY_CONTEXT 0xFFFFu
+/** A timeout_us without a limit. */
+#define PMX_FOREVER     (-1)
 
 struct pmx_node;
 struct pmx_context;
@@ -59,9 +71,25 @@ struct pmx_addr {
 
 /* ------------------------------------------------------------------ nodes */
 
+/** How to attach: see pmx_node_attach(). */
+enum pmx_attach {
+	PMX_ATTACH_AUTO = 0, /**< as the environment variable PMX_ATTACH says (secondary, thin,
+			      * embedded); not set: secondary if possible, otherwise thin */
+	PMX_ATTACH_SECONDARY,
+	PMX_ATTACH_THIN,
+	PMX_ATTACH_EMBEDDED
+};
+
+/** Parameters of an attachment. */
+struct pmx_attach_params {
+	uint32_t size;       /**< sizeof(struct pmx_attach_params) */
+	enum pmx_attach how; /**< secondary, thin or embedded */
+	bool pin;            /**< pin the calling thread to `cpu` */
+	uint16_t cpu;        /**< with pin */
+};
+
 /**
- * Attach this process to a running pmx-dpdk primary. The environment variable PMX_ATTACH selects
- * how:
+ * Attach this process to a running pmx-dpdk primary, in one of three ways:
  * - secondary: as a DPDK secondary process, which maps all of the primary's memory; needs the same
  *   user;
  * - thin: over the primary's socket, mapping only this process's own channels. Needs only the right
@@ -69,12 +97,12 @@ struct pmx_addr {
  *   once more at each end;
  * - embedded: starts a node in this process, with the configuration file in PMX_CONFIG and the EAL
  *   arguments in PMX_EAL (separated by spaces). Calls that find nothing to do run the engine. A
- *   process has one such node: who attaches again shares it, and uses it from the same thread;
- * - not set: secondary if that is possible, otherwise thin.
+ *   process has one such node: who attaches again shares it, and uses it from the same thread.
  * @param[out] node      the attachment; end it with pmx_node_close().
  * @param      instance  name of the primary (config key node.name), e.g. "pmx0"; or, with a '/',
- *                       the path of its socket.
- * @param      cpu       CPU to pin the calling thread to, or -1 to leave it where it is.
+ *                       the path of its socket. NULL: the environment variable PMX_INSTANCE, or
+ *                       where that is not set the first of pmx_node_find().
+ * @param      params    see there; borrowed for the call; NULL: defaults
  * @retval 0          attached
  * @retval -ENOENT    no such primary runs on this host (or it runs as another user)
  * @retval -EACCES    thin: this user may not open the socket (access.mode, owner, group)
@@ -85,12 +113,15 @@ struct pmx_addr {
  * @retval -EUSERS    secondary: no lcore number is left
  * @retval -EOPNOTSUPP PMX_ATTACH asks for something that this build of the library cannot do: it
  *                     has no DPDK, and attaches thin only
- * @retval -EINVAL    PMX_ATTACH is none of these; or `instance` is neither a name (1 to 31 of A-Z
- *                    a-z 0-9 . _ -, the first a letter or a digit) nor a path; or it is a path,
- *                    which a secondary cannot use; or this process may not use that CPU
+ * @retval -EINVAL    PMX_ATTACH or `how` is none of these; or `instance` is neither a name (1 to 31
+ *                    of A-Z a-z 0-9 . _ -, the first a letter or a digit) nor a path; or it is a
+ *                    path, which a secondary cannot use; or this process may not use that CPU; or
+ *                    the size of params
+ * @retval -E2BIG     params of a later version that set what this library does not know
  * May take some 30 ms. One attachment as a secondary per process. Not thread safe.
  */
-PMX_API int pmx_node_attach(struct pmx_node **node, const char *instance, int cpu);
+PMX_API int pmx_node_attach(struct pmx_node **node, const char *instance,
+	const struct pmx_attach_params *params);
 
 /** A primary that runs on this host. */
 struct pmx_found {
@@ -141,7 +172,7 @@ PMX_API int pmx_node_resolve(const char *instance, const char *text, uint16_t *n
  * A secondary is a thin client from then on. Descriptors of pmx_get_fd() keep their numbers, but
  * must be added to an epoll instance again.
  * @param node        attached, not embedded
- * @param timeout_us  how long to wait for the new primary; -1: for ever
+ * @param timeout_us  how long to wait for the new primary
  * @retval 0          all contexts are open, or were
  * @retval -ENOENT    no primary yet: call it again
  * @retval -ETIMEDOUT the old primary has closed the contexts, but still runs
@@ -158,6 +189,7 @@ PMX_API int pmx_reattach(struct pmx_node *node, int64_t timeout_us);
 
 /** How to start an embedded node. */
 struct pmx_node_params {
+	uint32_t size;           /**< sizeof(struct pmx_node_params) */
 	const char *config_file; /**< path of an INI file, or NULL */
 	const char *config_text; /**< the INI text itself, used when config_file is NULL */
 	int eal_argc;            /**< EAL arguments, as of main(); 0: the EAL runs already */
@@ -229,13 +261,14 @@ enum pmx_idle {
 /** Most of pmx_context_params.open_wait_us: ten minutes. */
 #define PMX_OPEN_WAIT_MAX 600000000u
 
-/** Parameters of a context; zero-initialise, then set what differs. */
+/** Parameters of a context. */
 struct pmx_context_params {
-	uint16_t context;         /**< the number to open, or PMX_ANY_CONTEXT */
+	uint32_t size;            /**< sizeof(struct pmx_context_params) */
 	uint32_t send_buffers;    /**< 0: limits.send_buffers */
 	uint32_t receive_buffers; /**< bulk buffers that received messages may hold; 0:
 				   * limits.receive_buffers. With both 0 a context gets fewer when
-				   * the node has few left; pmx_context_stat() tells how many */
+				   * the node has few left; pmx_context_read_stat() tells how
+				   * many */
 	enum pmx_idle idle;       /**< what polls that find nothing do */
 	uint32_t open_wait_us;    /**< how long what it sends waits for a receiver that is not open
 				   * yet, or whose node does not answer yet, at most
@@ -247,17 +280,19 @@ struct pmx_context_params {
  * Open an endpoint.
  * @param[out] ctx  the context; end it with pmx_context_close().
  * @param      node    of which node; must live longer than the context.
- * @param      params  see there; borrowed for the call.
+ * @param      number  the number that it shall have, or PMX_ANY_CONTEXT
+ * @param      params  see there; borrowed for the call; NULL: defaults
  * @retval 0
  * @retval -EBUSY    that number is in use, or all are. For a number that is in use it waits half a
  *                   second, because a process that has just ended leaves its number only when what
  *                   it sent is delivered; not in an embedded node
  * @retval -ENOSPC   the node has too few mbufs left for these quotas: limits.mbufs
- * @retval -EINVAL   a number outside limits.contexts, open_wait_us above its most, or PMX_IDLE is
- *                   neither spin nor yield
+ * @retval -EINVAL   a number outside limits.contexts, open_wait_us above its most, PMX_IDLE is
+ *                   neither spin nor yield, or the size of params
+ * @retval -E2BIG    as of pmx_node_attach()
  * @retval -EPIPE    the primary is gone
  */
-PMX_API int pmx_context_open(struct pmx_context **ctx, struct pmx_node *node,
+PMX_API int pmx_context_open(struct pmx_context **ctx, struct pmx_node *node, unsigned number,
 	const struct pmx_context_params *params);
 
 /**
@@ -318,7 +353,7 @@ PMX_API int pmx_buffer_write(struct pmx_context *ctx, const struct pmx_buffer *b
 /**
  * Send. On success the buffer belongs to the library, and must not be touched. Messages of up to 48
  * bytes are fastest when id is NULL: they take no buffer, and the context counts how many failed
- * (pmx_context_stat).
+ * (pmx_context_read_stat).
  * @param      ctx  the sending context
  * @param      to   the receiving context
  * @param      buf  the message, from pmx_get_send_buffer()
@@ -342,16 +377,63 @@ PMX_API int pmx_send_burst(struct pmx_context *ctx, const struct pmx_addr *to,
 PMX_API int pmx_send_copy(struct pmx_context *ctx, struct pmx_addr to, const void *data,
 	uint32_t len, pmx_send_id *id);
 
+struct iovec; /* <sys/uio.h> */
+
+/** How a message is sent and how its end is told. */
+struct pmx_send_params {
+	uint32_t size;      /**< sizeof(struct pmx_send_params) */
+	uint32_t flags;     /**< PMX_EVENT: pmx_poll_event() tells its end, with `cookie` */
+	uint64_t cookie;    /**< PMX_EVENT: any number */
+	uint32_t expire_us; /**< how long it may wait until it is sent; then it ends with
+			     * -ETIMEDOUT, and is not delivered. 0: for as long as need be */
+};
+
+/**
+ * Send a message of pieces, which are copied one behind the other. Takes at least one send buffer,
+ * which with PMX_EVENT is in use until the event is taken.
+ * @param      ctx     the sending context
+ * @param      to      the receiving context
+ * @param      iov     array of count pieces; borrowed for the call
+ * @param      count   how many
+ * @param      params  see there; borrowed for the call; NULL: defaults
+ * @param[out] id      for pmx_is_send_done() and pmx_send_cancel(), may be NULL
+ * Errors of pmx_get_send_buffer() and pmx_send(); also
+ * @retval -EINVAL  flags, or the size of params
+ * @retval -E2BIG   as of pmx_node_attach()
+ * @retval -ENOMEM  out of memory
+ */
+PMX_API int pmx_sendv(struct pmx_context *ctx, struct pmx_addr to, const struct iovec *iov,
+	unsigned count, const struct pmx_send_params *params, pmx_send_id *id);
+
+/** As pmx_sendv(), of a message that was written into a buffer of pmx_get_send_buffer(), as
+ * pmx_send() sends it. */
+PMX_API int pmx_send_with(struct pmx_context *ctx, struct pmx_addr to, struct pmx_buffer *buf,
+	const struct pmx_send_params *params, pmx_send_id *id);
+
+/**
+ * Take a message back that was not sent yet: it ends with -ECANCELED and is not delivered. One that
+ * has left this node, at least in part, or waits at another lane of it, goes on and ends as it
+ * ends, because what comes behind it must arrive in order. (A message waits while its receiver's
+ * node is looked for, while the window that the receiver gives is used up, and while the context is
+ * stopped.) Does not wait: pmx_is_send_done() tells which it was.
+ * @retval 0        it is tried, or the message has ended already
+ * @retval -EAGAIN  the submission ring is full: poll, then try again
+ * @retval -EINVAL  not an ID of this context
+ * @retval -EPIPE   the engine is gone
+ */
+PMX_API int pmx_send_cancel(struct pmx_context *ctx, pmx_send_id id);
+
 /**
  * Ask whether a send has completed.
  * @retval 0              not yet
  * @retval 1              Acked: it is at its receiver
- * @retval -ETIMEDOUT     its receiver no longer answers
+ * @retval -ETIMEDOUT     its receiver no longer answers, or pmx_send_params.expire_us is over
  * @retval -EHOSTUNREACH  that node is not in the config, or never answered
  * @retval -ECONNREFUSED  that node has no such context open
  * @retval -ECONNRESET    its receiver was restarted or closed; it may or may not have been
  *                        delivered
  * @retval -EMSGSIZE      the receiving node takes shorter frames: give both the same link.mtu
+ * @retval -ECANCELED     pmx_send_cancel() took it back
  * @retval -ESTALE        the result is no longer known: its buffer has been used twice again, and a
  *                        later message in it has failed
  * @retval -EINVAL        not an ID of this context
@@ -428,8 +510,8 @@ PMX_API int pmx_before_select(struct pmx_context *ctx);
 PMX_API void pmx_after_select(struct pmx_context *ctx);
 
 /**
- * Receive, sleeping up to timeout_us microseconds (-1: for ever). In an embedded node, whose
- * engine the caller runs, polls the node instead of sleeping.
+ * Receive, sleeping until a message comes. In an embedded node, whose engine the caller runs, polls
+ * the node instead of sleeping.
  * @retval 1      as pmx_receive
  * @retval 0      timeout
  * @retval -EPIPE the engine is gone
@@ -442,16 +524,45 @@ PMX_API int pmx_receive_wait(struct pmx_context *ctx, struct pmx_message *msg, i
  * @retval -EPIPE     the engine is gone */
 PMX_API int pmx_send_wait(struct pmx_context *ctx, int64_t timeout_us);
 
+/**
+ * Let this library go on with what it does for the context: completions of sends, packing of
+ * pushes, requests of groups; an embedded node is polled once. Every call on the context that looks
+ * for something does so as well: this is for a program that has nothing to look for.
+ * @retval 0
+ * @retval -EPIPE the engine is gone
+ */
+PMX_API int pmx_progress(struct pmx_context *ctx);
+
+/**
+ * Watch a node: pmx_poll_event() tells when it is reached (PMX_EVENT_NODE_UP) and when not any more
+ * (PMX_EVENT_NODE_DOWN), at first how it is now, as soon as that is known. A node that restarts
+ * goes down and comes up, however fast it does. While a node is watched it is asked whether it is
+ * there, even if nothing else is sent to it: its end is noticed after about four times
+ * proto.keepalive_ms, or at once if a later life of it is heard.
+ * @param ctx   whose events they are
+ * @param node  the node's number
+ * @retval 0       also if it is watched already
+ * @retval -EINVAL there can be no such node
+ * @retval -ENOSPC the context watches 64 nodes
+ * @retval -ENOMEM out of memory
+ * @retval -EAGAIN the submission ring is full: poll, then try again
+ * @retval -EPIPE  the engine is gone
+ */
+PMX_API int pmx_context_watch(struct pmx_context *ctx, uint16_t node);
+
+/** Watch that node no more. @retval -ENOENT it is not watched */
+PMX_API int pmx_context_unwatch(struct pmx_context *ctx, uint16_t node);
+
 /* ---------------------------------------------------------- remote memory */
 
 /** Others may pull from the memory. */
-#define PMX_REMOTE_READ  1u
+#define PMX_REMOTE_READ  0x1u
 /** Others may push to the memory. */
-#define PMX_REMOTE_WRITE 2u
+#define PMX_REMOTE_WRITE 0x2u
 /** pmx_register(): move the pages once into memory that the engine shares. */
-#define PMX_ADOPT        4u
+#define PMX_ADOPT        0x4u
 /** pmx_area_register(): whoever names the context and the ID may access it, on any node. */
-#define PMX_ANYONE       8u
+#define PMX_ANYONE       0x8u
 
 /** Memory that others may access. Plain data of 32 bytes: send it to those who are to access it. */
 struct pmx_remote {
@@ -556,14 +667,14 @@ PMX_API void pmx_invalidate(const void *addr, uint64_t len);
 
 /** Transfer: remote is an offset in the area whose ID is in key; of a group's area: the group's
  * number << 32 | ID. */
-#define PMX_AREA    1u
+#define PMX_AREA    0x10u
 /** Transfer: takes effect after all earlier ones of this context to the same one. */
-#define PMX_ORDERED 2u
+#define PMX_ORDERED 0x20u
 /** Transfer: when all bytes are where they go, the other side gets an event with `immediate`:
- * pmx_event(). */
-#define PMX_NOTIFY  4u
-/** Transfer: this side gets an event when it has ended: pmx_event(). */
-#define PMX_EVENT   8u
+ * pmx_poll_event(). */
+#define PMX_NOTIFY  0x40u
+/** Transfer, send: this side gets an event when it has ended: pmx_poll_event(). */
+#define PMX_EVENT   0x80u
 
 /** Which bytes of a transfer move (RHiNET, 1999, section 2.7). Both sides have the same layout. */
 enum pmx_part_kind {
@@ -703,7 +814,7 @@ PMX_API uint32_t pmx_atomic_bytes(enum pmx_atomic_op op, enum pmx_atomic_type ty
 #define PMX_ATOMIC_BYTES 64
 
 /** An atomic operation on memory of others. */
-struct pmx_atomic {
+struct pmx_atomic_transfer {
 	struct pmx_addr peer;      /**< the owner of the region */
 	uint32_t flags;            /**< PMX_AREA, PMX_ORDERED, PMX_EVENT */
 	uint64_t key;              /**< as of struct pmx_transfer */
@@ -736,7 +847,8 @@ struct pmx_atomic {
  * @retval -EAGAIN  as of pmx_push()
  * @retval -EPIPE   the engine is gone
  */
-PMX_API int pmx_atomic(struct pmx_context *ctx, const struct pmx_atomic *a, pmx_transfer_id *id);
+PMX_API int pmx_atomic(struct pmx_context *ctx, const struct pmx_atomic_transfer *a,
+	pmx_transfer_id *id);
 
 /**
  * The same on memory of this process, atomic to the operations of others on it, and to the
@@ -796,25 +908,30 @@ enum pmx_event_kind {
 	PMX_EVENT_PULLED = 5, /**< another side's pull with PMX_NOTIFY: it has all of it */
 	PMX_EVENT_SHARED = 6, /**< a member shares a region whose home is here: it subscribed with
 			       * PMX_NOTIFY */
+	PMX_EVENT_SENT = 7,   /**< an own message with PMX_EVENT has ended */
+	PMX_EVENT_NODE_UP = 8,  /**< a node that is watched is reached */
+	PMX_EVENT_NODE_DOWN = 9 /**< ... does not answer, is restarted, or is none of the cluster */
 };
 
 /** What happened without being asked for, or was asked for with PMX_EVENT. */
 struct pmx_event {
 	enum pmx_event_kind kind; /**< what */
-	struct pmx_addr peer;     /**< the other side; GONE, GROUP: the member that has gone */
-	uint64_t len;             /**< bytes that the transfer spans; GONE, GROUP, SHARED: that
-				   * member's rank */
-	uint64_t immediate;       /**< PUSHED, PULLED: the other side's; ENDED: the cookie; GONE,
-				   * GROUP: the group's number; SHARED: that << 32 | region */
-	int32_t error;            /**< ENDED, GROUP: 0 or a negative errno; GONE: why; 0: it
-				   * left, or its process ended */
+	struct pmx_addr peer;     /**< the other side; GONE, GROUP: the member that has gone;
+				   * NODE_UP, NODE_DOWN: the node, context PMX_ANY_CONTEXT */
+	uint64_t len;             /**< bytes that the transfer spans, or of the message; GONE,
+				   * GROUP, SHARED: that member's rank */
+	uint64_t immediate;       /**< PUSHED, PULLED: the other side's; ENDED, SENT: the cookie;
+				   * GONE, GROUP: the group's number; SHARED: that << 32 |
+				   * region */
+	int32_t error;            /**< ENDED, SENT, GROUP: 0 or a negative errno; GONE: why; 0: it
+				   * left, or its process ended; NODE_DOWN: -EHOSTUNREACH */
 };
 
 /**
  * Take the next event. The context's descriptor becomes readable for events as for messages.
  * @retval 1 *event is set @retval 0 none @retval -EPIPE none, and the engine is gone
  */
-PMX_API int pmx_event(struct pmx_context *ctx, struct pmx_event *event);
+PMX_API int pmx_poll_event(struct pmx_context *ctx, struct pmx_event *event);
 
 /* -------------------------------------------------------- matched messages */
 
@@ -824,21 +941,19 @@ PMX_API int pmx_event(struct pmx_context *ctx, struct pmx_event *event);
 #define PMX_ANY_TAG    UINT64_MAX
 
 /** Send: ends when a receive has taken it, not already when its bytes may change. */
-#define PMX_SYNC      1u
+#define PMX_SYNC      0x100u
 /** Send: ends when it was Acked, so that the request reports its errors. */
-#define PMX_DELIVERED 2u
+#define PMX_DELIVERED 0x200u
 /** Send or receive: pmx_poll_ended() tells its end, once, with `cookie`; pmx_test() does not. */
-#define PMX_QUEUED    4u
+#define PMX_QUEUED    0x400u
 /** Send: the bytes may change when the call returns, however long the message is. */
-#define PMX_COPY      8u
+#define PMX_COPY      0x800u
 /** Send: with `immediate` and `label`, which the receive's status and probes tell. In a status:
  * they are there. */
-#define PMX_IMMEDIATE 16u
+#define PMX_IMMEDIATE 0x1000u
 /** Send: the receive that takes the message is posted, so it ends without anything more of this
  * side. Places and memory that long messages without this flag leave free are for these. */
-#define PMX_EXPECTED  32u
-
-struct iovec; /* <sys/uio.h> */
+#define PMX_EXPECTED  0x2000u
 
 /**
  * A send or a receive; zero-initialise, then set what it needs. A receive takes the oldest message
@@ -977,7 +1092,7 @@ struct pmx_ended {
  */
 PMX_API int pmx_poll_ended(struct pmx_context *ctx, struct pmx_ended *ended, unsigned n);
 
-/** Wait until a request has ended, up to timeout_us microseconds (-1: for ever).
+/** Wait until a request has ended.
  * @retval -ETIMEDOUT it did not @retval -EPIPE the engine is gone; otherwise as pmx_test(), never
  *                    0 */
 PMX_API int pmx_wait(struct pmx_context *ctx, pmx_request *request, struct pmx_status *status,
@@ -1010,7 +1125,7 @@ struct pmx_match_stat {
 			       * client of this host, and past the engine */
 };
 /** Copy the statistics of matching into *stat. */
-PMX_API void pmx_match_stat(const struct pmx_context *ctx, struct pmx_match_stat *stat);
+PMX_API void pmx_match_read_stat(const struct pmx_context *ctx, struct pmx_match_stat *stat);
 
 /** A text that says what a negative errno of this library means, and what to do about it. Static
  * storage. */
@@ -1026,7 +1141,7 @@ struct pmx_context_stat {
 	uint32_t receive_buffers; /**< bulk buffers that it was granted for plain messages */
 };
 /** Copy the statistics of a context into *stat. */
-PMX_API void pmx_context_stat(const struct pmx_context *ctx, struct pmx_context_stat *stat);
+PMX_API void pmx_context_read_stat(const struct pmx_context *ctx, struct pmx_context_stat *stat);
 
 #ifdef __cplusplus
 }

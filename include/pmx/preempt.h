@@ -31,7 +31,8 @@
 extern "C" {
 #endif
 
-/** How long what is under way may take when a context stops, microseconds, where 0 is given. */
+/** How long what is under way may take when a context stops, microseconds; for pmx_jobs_stop() a
+ * good choice. */
 #define PMX_DRAIN_US 50000
 
 /**
@@ -101,11 +102,11 @@ PMX_API void pmx_jobs_close(struct pmx_jobs *jobs);
 
 /** Flags of pmx_jobs_stop(). */
 enum pmx_jobs_flag {
-	PMX_JOBS_HOLD = 1, /**< the job goes on when the connection ends */
+	PMX_JOBS_HOLD = 0x10000, /**< the job goes on when the connection ends */
 	/** its processes are stopped as well, by SIGSTOP, and go on with it, by SIGCONT */
-	PMX_JOBS_PROCESSES = 2,
+	PMX_JOBS_PROCESSES = 0x20000,
 	/** its contexts are parked as soon as they have settled, and open parked */
-	PMX_JOBS_PARK = 4,
+	PMX_JOBS_PARK = 0x40000,
 };
 
 /**
@@ -114,7 +115,7 @@ enum pmx_jobs_flag {
  * One that is parked stays so until pmx_jobs_load() or pmx_jobs_start().
  * @param      jobs      the connection
  * @param      job       1..
- * @param      drain_us  how long what it has under way may take; 0: PMX_DRAIN_US
+ * @param      drain_us  how long what it has under way may take, e.g. PMX_DRAIN_US; 0: no time
  * @param      flags     enum pmx_jobs_flag
  * @param[out] state     may be NULL
  * @retval 0           also if it has no context here

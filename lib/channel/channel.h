@@ -34,7 +34,7 @@
 
 #define CHANNEL_MAGIC 0x504D5843484E3031u /* "PMXCHN01" */
 /* Incremented with every change of anything in this file, slot_ring.h or struct lhs_entry. */
-#define CHANNEL_ABI   18
+#define CHANNEL_ABI   19
 #define CHANNEL_NAME  "pmx_%u_ch_%u" /* memzone: node, context */
 
 enum channel_state {
@@ -47,6 +47,15 @@ enum channel_state {
 #define RENDEZVOUS_AUTO 0
 /* watched regions of one process, in memory that pmx_alloc did not provide */
 #define REGIONS_WATCHED 1024
+
+/* nodes that a context may watch: pmx_node_watch() */
+#define WATCHES_MAX 64
+/* What is known of one, a word: WATCH_WORD() */
+#define WATCH_UP    1u /* there is a session with it */
+/* it did not answer, or is none of the cluster; neither: not known yet */
+#define WATCH_DOWN  2u
+#define WATCH_WORD(node, state, life)                                                              \
+	((uint64_t)(node) << 48 | (uint64_t)(state) << 32 | (uint32_t)(life))
 
 /* What the client's pin-down cache did; for pmx-ctl to show. */
 struct pin_counters {
@@ -107,9 +116,14 @@ struct channel_shm {
 	_Alignas(64) _Atomic uint32_t wake_client;     /* written by the client: make its descriptor
 							* readable */
 	_Alignas(64) _Atomic uint32_t events_pos;      /* written by the client as consumer */
-	_Alignas(64) struct pin_counters pins;         /* written by the client */
-	_Atomic uint8_t revoked[REGIONS_WATCHED];      /* written by the client: the memory is no
-							* longer what was registered */
+	_Alignas(64) _Atomic uint32_t watches; /* written by the client: the first so many of */
+	_Atomic uint16_t watched[WATCHES_MAX]; /* ... these nodes are watched */
+	/* written by the engine, by the place in watched: WATCH_WORD(). The client checks that the
+	 * word is of the node that it watches by that place */
+	_Alignas(64) _Atomic uint64_t watch[WATCHES_MAX];
+	_Alignas(64) struct pin_counters pins;    /* written by the client */
+	_Atomic uint8_t revoked[REGIONS_WATCHED]; /* written by the client: the memory is no
+						   * longer what was registered */
 };
 
 enum submission_op {
@@ -125,12 +139,14 @@ enum submission_op {
 	SUBMIT_FRAME = 6,    /* one frame of a transfer that the client packs itself */
 	SUBMIT_REGISTER = 7, /* let others access a piece of memory */
 	SUBMIT_DEREGISTER = 8,
-	SUBMIT_CANCEL = 10,  /* cancel a transfer whose frames the client packs */
-	SUBMIT_RECEIVE = 12, /* what a receive or a probe shall match, if the engine does the
-			      * matching */
-	SUBMIT_FORGET = 9,   /* memory that the engine mapped is no longer needed */
-	SUBMIT_GROUP = 15,   /* of a group: enum group_command */
-	SUBMIT_COLL = 16,    /* begin a collective of a group */
+	SUBMIT_CANCEL = 10,   /* cancel a transfer whose frames the client packs */
+	SUBMIT_RECEIVE = 12,  /* what a receive or a probe shall match, if the engine does the
+			       * matching */
+	SUBMIT_FORGET = 9,    /* memory that the engine mapped is no longer needed */
+	SUBMIT_WITHDRAW = 17, /* a message is no longer to be sent, at once or from a time on */
+	SUBMIT_WATCH = 18,    /* look at channel_shm.watches */
+	SUBMIT_GROUP = 15,    /* of a group: enum group_command */
+	SUBMIT_COLL = 16,     /* begin a collective of a group */
 };
 
 #define SUBMIT_INLINE_BYTES 48
@@ -179,6 +195,11 @@ struct submission {
 						  * none */
 		} __attribute__((packed, aligned(4))) region;
 		uint32_t forget;
+		struct {
+			int64_t at_us;  /* CLOCK_MONOTONIC */
+			uint16_t buf;   /* the message's last */
+			uint16_t error; /* with which it then ends */
+		} __attribute__((packed, aligned(4))) withdraw;
 		struct {
 			uint32_t index;        /* chosen by the client, below channel_shm.receives;
 						* returned with the result */

@@ -52,7 +52,7 @@ check(unsigned op, unsigned type, const void *operands, const void *compared, co
 }
 
 int
-pmx_atomic(struct pmx_context *ctx, const struct pmx_atomic *a, pmx_transfer_id *id)
+pmx_atomic(struct pmx_context *ctx, const struct pmx_atomic_transfer *a, pmx_transfer_id *id)
 {
 	const uint32_t each = atomic_bytes(a->type);
 	const int result = check(a->op, a->type, a->operands, a->compared, a->before);
@@ -70,7 +70,7 @@ pmx_atomic(struct pmx_context *ctx, const struct pmx_atomic *a, pmx_transfer_id 
 		.cookie = a->cookie,
 		.status = a->status,
 	};
-	struct pmx_atomic mine = *a;
+	struct pmx_atomic_transfer mine = *a;
 
 	if (a->op == PMX_ATOMIC_READ)
 		mine.operands = NULL;

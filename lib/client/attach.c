@@ -43,13 +43,14 @@ attach_job(void)
 }
 
 struct attach_request
-attach_open_request(const struct pmx_node *node, const struct pmx_context_params *params)
+attach_open_request(const struct pmx_node *node, uint16_t number,
+	const struct pmx_context_params *params)
 {
 	return (struct attach_request){
 		.abi = CHANNEL_ABI,
 		.op = ATTACH_OPEN,
 		.pid = getpid(),
-		.ctx = params->context,
+		.ctx = number,
 		.send_buffers = params->send_buffers,
 		.receive_buffers = params->receive_buffers,
 		.addr = node->job | (uint64_t)node->domain << 32,

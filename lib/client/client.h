@@ -27,7 +27,7 @@ struct node;
 
 /* How a node is reached: by a secondary, by a thin client, or in this process (embedded). */
 struct way {
-	int (*open)(struct pmx_context **out, struct pmx_node *node,
+	int (*open)(struct pmx_context **out, struct pmx_node *node, uint16_t number,
 		const struct pmx_context_params *params);
 	void (*close)(struct pmx_context *ctx);
 	/* Has the node map fd's memory, which is at addr in this process. Returns 0 and its number,
@@ -115,7 +115,16 @@ outcome_of(const struct outcomes *o, uint64_t use)
 /* State of a send buffer, by number. */
 struct send_note {
 	struct outcomes ended;
-	uint16_t next; /* next buffer of the same message, while it is being written */
+	uint16_t next; /* next buffer of the same message, while it is being written; of one whose
+			* event waits: the next of these */
+	uint8_t told;  /* enum send_told */
+};
+
+/* Of the last buffer of a message: whether an event tells its end (told.c). */
+enum send_told {
+	SEND_UNTOLD,
+	SEND_TELLS, /* it is under way */
+	SEND_TOLD,  /* its event waits for pmx_poll_event(), and the buffer is in use until then */
 };
 
 /* Memory of pmx_alloc(), or adopted. */
@@ -133,7 +142,7 @@ enum note_state {
 	NOTE_ASKS,      /* a pull by a long bitmap: the library still has requests of it to
 			 * submit */
 	NOTE_SUBMITTED, /* the engine has all of it */
-	NOTE_ENDED,     /* its event waits for pmx_event() */
+	NOTE_ENDED,     /* its event waits for pmx_poll_event() */
 };
 
 /* State of a transfer, by place. */
@@ -209,6 +218,13 @@ struct pmx_context {
 	struct send_note *notes; /* array of send_buffers */
 	uint16_t *free;          /* stack of free buffers */
 	uint32_t free_count;
+	struct told *told;   /* what their events tell, array of send_buffers; NULL: never any */
+	uint32_t tells;      /* messages that are SEND_TELLS */
+	uint32_t told_count; /* ... SEND_TOLD: a list by send_note.next */
+	uint16_t told_first, told_last;
+	uint32_t watches;     /* places of channel_shm.watched in use */
+	uint64_t *watch_seen; /* the words of channel_shm.watch that events have told; NULL: never
+			       * any */
 	uint32_t send_buffers, frag_len, max_message;
 	uint32_t one_max; /* longest message in one buffer */
 	/* messages that may be under way inline, how many more may, and what channel_shm's
@@ -284,6 +300,9 @@ ctx_gone(const struct pmx_context *ctx)
 {
 	return atomic_load_explicit(&ctx->shm->state, memory_order_relaxed) != CHANNEL_OPEN;
 }
+
+/* send.c: the ID that a message will have. */
+pmx_send_id ctx_send_id(const struct pmx_context *ctx, const struct pmx_buffer *buf);
 
 /* To be called after something was submitted: wakes the engine if it sleeps. */
 static inline void
@@ -370,7 +389,7 @@ int transfers_push_check(const struct pmx_transfer *t);
 /* Begins a transfer of a kind that moves no local memory: PIN, UNPIN, ATOMIC, whose operands
  * `atomic` has. Errors as of pmx_pull(). */
 int transfers_ask(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t kind,
-	const struct pmx_atomic *atomic, pmx_transfer_id *id);
+	const struct pmx_atomic_transfer *atomic, pmx_transfer_id *id);
 /* Begins a transfer for a request. kind: enum transfer_kind; t: the other side, the local memory,
  * and the id of the offer as key. 0 and the transfer's id; -EAGAIN, -EPIPE, or what is wrong with
  * the local memory. */
@@ -422,7 +441,7 @@ void attach_close(struct pmx_context *ctx, attach_ask ask);
 void attach_give_back(struct pmx_node *node, attach_ask ask, const struct attach_reply *opened);
 int attach_memory(struct pmx_context *ctx, attach_ask ask, int fd, void *addr, uint64_t len,
 	int watched, uint32_t *number);
-struct attach_request attach_open_request(const struct pmx_node *node,
+struct attach_request attach_open_request(const struct pmx_node *node, uint16_t number,
 	const struct pmx_context_params *params);
 int attach_preempt(struct pmx_context *ctx, attach_ask ask, uint32_t drain_us,
 	enum attach_stop what, bool *settled);

@@ -11,6 +11,7 @@
 
 #include "client/client.h"
 #include "client/pairs.h"
+#include "client/told.h"
 #include "wire/wire.h"
 
 struct pmx_addr
@@ -32,7 +33,7 @@ pmx_get_max_message(const struct pmx_context *ctx)
 }
 
 void
-pmx_context_stat(const struct pmx_context *ctx, struct pmx_context_stat *stat)
+pmx_context_read_stat(const struct pmx_context *ctx, struct pmx_context_stat *stat)
 {
 	*stat = ctx->stat; /* as of the completions taken so far */
 	stat->send_buffers = ctx->send_buffers;
@@ -94,6 +95,8 @@ ctx_reset_sends(struct pmx_context *ctx)
 		return; /* then the sends of the last life never complete: -EPIPE for ever */
 	for (uint32_t i = 0; i < ctx->free_count; i++)
 		is_free[ctx->free[i]] = true;
+	for (uint32_t i = 0; i < ctx->send_buffers; i++)
+		is_free[i] |= ctx->notes[i].told == SEND_TOLD;
 	for (uint32_t i = 0; i < ctx->send_buffers; i++) {
 		struct send_note *n = &ctx->notes[i];
 
@@ -101,7 +104,10 @@ ctx_reset_sends(struct pmx_context *ctx)
 			continue;
 		outcome_add(&n->ended, ECONNRESET);
 		ctx->stat.send_errors += n->next == NO_BUFFER;
-		ctx->free[ctx->free_count++] = (uint16_t)i;
+		if (n->told == SEND_TELLS)
+			told_ended(ctx, (uint16_t)i);
+		else
+			ctx->free[ctx->free_count++] = (uint16_t)i;
 	}
 	free(is_free);
 	ctx->stat.send_errors += ctx->inline_sends - ctx->inline_left;

@@ -17,6 +17,7 @@
 #include <rte_memory.h>
 #include <rte_vect.h>
 
+#include "base/params.h"
 #include "client/client.h"
 #include "client/inherit.h"
 #include "client/signals.h"
@@ -43,9 +44,10 @@ read_config(struct config *config, const struct pmx_node_params *params, char *e
 }
 
 int
-pmx_node_start(struct pmx_node **node, const struct pmx_node_params *params, char *error,
+pmx_node_start(struct pmx_node **node, const struct pmx_node_params *given, char *error,
 	uint32_t error_len)
 {
+	struct pmx_node_params params;
 	struct config config;
 	char unused[1];
 
@@ -53,8 +55,13 @@ pmx_node_start(struct pmx_node **node, const struct pmx_node_params *params, cha
 		error = unused;
 		error_len = sizeof(unused);
 	}
-	if (read_config(&config, params, error, error_len) != 0)
-		return -EINVAL;
+	int result = params_read(&params, sizeof(params), given);
+
+	if (result != 0)
+		snprintf(error, error_len, "size of struct pmx_node_params: %s",
+			pmx_strerror(result));
+	if (result != 0 || read_config(&config, &params, error, error_len) != 0)
+		return result != 0 ? result : -EINVAL;
 	struct pmx_node *n = calloc(1, sizeof(*n));
 
 	if (n == NULL) {
@@ -62,9 +69,9 @@ pmx_node_start(struct pmx_node **node, const struct pmx_node_params *params, cha
 		return -ENOMEM;
 	}
 	inherit_begin();
-	if (params->eal_argc > 0) {
+	if (params.eal_argc > 0) {
 		sigset_t signals = signals_block();
-		int started = rte_eal_init(params->eal_argc, params->eal_argv);
+		int started = rte_eal_init(params.eal_argc, params.eal_argv);
 
 		signals_restore(signals);
 		if (started < 0) {
@@ -77,7 +84,7 @@ pmx_node_start(struct pmx_node **node, const struct pmx_node_params *params, cha
 		n->owns_eal = true;
 	}
 	config.lanes = 1;
-	int result = node_start(&n->embedded, &config, error, error_len);
+	result = node_start(&n->embedded, &config, error, error_len);
 
 	inherit_end();
 	config_free(&config);
@@ -114,13 +121,13 @@ free_number(const struct node *n)
 }
 
 static int
-open_context(struct pmx_context **out, struct pmx_node *node,
+open_context(struct pmx_context **out, struct pmx_node *node, uint16_t number,
 	const struct pmx_context_params *params)
 {
 	struct node *n = node->embedded;
 	struct command cmd = {
 		.op = COMMAND_OPEN,
-		.ctx = params->context == PMX_ANY_CONTEXT ? free_number(n) : params->context,
+		.ctx = number == PMX_ANY_CONTEXT ? free_number(n) : number,
 		.job = node->job,
 		.domain = node->domain,
 		.open_wait_us = params->open_wait_us,

@@ -16,12 +16,11 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
+#include "base/params.h"
 #include "client/group.h"
 #include "group/group.h"
 #include "pmx/group.h"
 #include "rma/region.h"
-
-#define OPEN_US 10000000 /* timeout of an opening if the caller has no other */
 
 struct client_groups {
 	struct pmx_group *of[GROUPS_OF_CONTEXT]; /* by handle */
@@ -399,7 +398,8 @@ free_handle(const struct pmx_context *ctx)
 }
 
 static struct pmx_group *
-make(struct pmx_context *ctx, const struct pmx_group_params *p, uint32_t rank, uint16_t handle)
+make(struct pmx_context *ctx, const struct pmx_group_params *p, int64_t timeout_us, uint32_t rank,
+	uint16_t handle)
 {
 	const uint32_t locks = ctx->shm->group_locks;
 	struct pmx_group *g = calloc(1, sizeof(*g));
@@ -412,7 +412,7 @@ make(struct pmx_context *ctx, const struct pmx_group_params *p, uint32_t rank, u
 		.id = p->id,
 		.rank = rank,
 		.count = p->count,
-		.timeout_us = p->timeout_us > 0 ? p->timeout_us : OPEN_US,
+		.timeout_us = timeout_us,
 		.listed = NO_REQUEST,
 		.because = NOBODY,
 		.opening = NO_REQUEST,
@@ -439,16 +439,20 @@ make(struct pmx_context *ctx, const struct pmx_group_params *p, uint32_t rank, u
 }
 
 int
-pmx_group_open(struct pmx_context *ctx, const struct pmx_group_params *params,
+pmx_group_open(struct pmx_context *ctx, const struct pmx_group_params *params, int64_t timeout_us,
 	struct pmx_group **group, pmx_request *request)
 {
-	int rank, handle, result;
+	struct pmx_group_params p;
+	int rank, handle, result = params_read(&p, sizeof(p), params);
+
+	if (result != 0)
+		return result;
 
 	if (ctx_gone(ctx))
 		return -EPIPE;
-	if (request == NULL || params->timeout_us < 0)
+	if (request == NULL)
 		return -EINVAL;
-	rank = own_rank(ctx, params);
+	rank = own_rank(ctx, &p);
 	if (rank < 0)
 		return rank;
 	if (ctx->groups == NULL)
@@ -459,7 +463,7 @@ pmx_group_open(struct pmx_context *ctx, const struct pmx_group_params *params,
 	handle = free_handle(ctx);
 	if (handle < 0)
 		return handle;
-	struct pmx_group *g = make(ctx, params, (uint32_t)rank, (uint16_t)handle);
+	struct pmx_group *g = make(ctx, &p, timeout_us, (uint32_t)rank, (uint16_t)handle);
 
 	if (g == NULL)
 		return -ENOMEM;

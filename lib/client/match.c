@@ -1015,7 +1015,7 @@ pmx_wait_all(struct pmx_context *ctx, pmx_request *requests, unsigned n,
 }
 
 void
-pmx_match_stat(const struct pmx_context *ctx, struct pmx_match_stat *stat)
+pmx_match_read_stat(const struct pmx_context *ctx, struct pmx_match_stat *stat)
 {
 	const struct match *x = ctx->match;
 

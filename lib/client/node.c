@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/params.h"
 #include "channel/instance.h"
 #include "client/client.h"
 
@@ -70,6 +71,7 @@ start_embedded(struct pmx_node **node)
 	     error[512] = "";
 	char *argv[EAL_WORDS + 2] = {(char *)(uintptr_t) "pmx"};
 	struct pmx_node_params params = {
+		.size = sizeof(params),
 		.config_file = getenv("PMX_CONFIG"),
 		.eal_argc = 1,
 		.eal_argv = argv,
@@ -120,11 +122,29 @@ is_shared(const struct pmx_node *node)
 	return shared;
 }
 
-/* Attaches as PMX_ATTACH says: NULL, "secondary" or "thin"; otherwise -EINVAL. */
+/* How to attach by the parameters, or else by the environment: enum pmx_attach, or -EINVAL. */
 static int
-attach_as(struct pmx_node *node, const char *as, const char *instance, int cpu)
+attach_policy(const struct pmx_attach_params *params)
 {
-	if (as == NULL) {
+	static const char *const names[] = {NULL, "secondary", "thin", "embedded"};
+	const char *by_user = getenv("PMX_ATTACH");
+
+	if (params->how > PMX_ATTACH_EMBEDDED)
+		return -EINVAL;
+	if (params->how != PMX_ATTACH_AUTO || by_user == NULL)
+		return (int)params->how;
+	for (int how = PMX_ATTACH_SECONDARY; how <= PMX_ATTACH_EMBEDDED; how++) {
+		if (strcmp(by_user, names[how]) == 0)
+			return how;
+	}
+	return -EINVAL;
+}
+
+/* Attaches in that way, which is not embedded. */
+static int
+attach_as(struct pmx_node *node, int how, const char *instance, int cpu)
+{
+	if (how == PMX_ATTACH_AUTO) {
 		/* prefer a secondary, which sends and receives bulk without a copy; if that is not
 		 * possible, attach as a thin client */
 		int result = strchr(instance, '/') == NULL ? secondary_attach(node, instance, cpu)
@@ -137,24 +157,39 @@ attach_as(struct pmx_node *node, const char *as, const char *instance, int cpu)
 		/* a library that cannot be a secondary (absent.c) has tried one way only */
 		return thin == -ENOENT && result != -ENOTSUP ? result : thin;
 	}
-	if (strcmp(as, "secondary") == 0) /* needs a name, not a path */
+	if (how == PMX_ATTACH_SECONDARY) /* needs a name, not a path */
 		return strchr(instance, '/') == NULL ? secondary_attach(node, instance, cpu)
 						     : -EINVAL;
-	if (strcmp(as, "thin") == 0)
-		return as_thin(node, instance, cpu);
-	return -EINVAL;
+	return as_thin(node, instance, cpu);
 }
 
 int
-pmx_node_attach(struct pmx_node **node, const char *instance, int cpu)
+pmx_node_attach(struct pmx_node **node, const char *instance,
+	const struct pmx_attach_params *params)
 {
-	const char *as = getenv("PMX_ATTACH");
+	struct pmx_attach_params p;
+	struct pmx_found found;
+	int result = params_read(&p, sizeof(p), params), how = attach_policy(&p);
+	const int cpu = p.pin ? p.cpu : -1;
 
-	if (as != NULL && strcmp(as, "embedded") == 0)
-		return as_embedded(node);
+	if (result != 0)
+		return result;
+	if (how < 0 || (p.pin && !may_use(cpu)))
+		return -EINVAL;
+	if (how == PMX_ATTACH_EMBEDDED) {
+		result = as_embedded(node);
+		if (result == 0 && p.pin)
+			move_to(cpu);
+		return result;
+	}
+	if (instance == NULL)
+		instance = getenv("PMX_INSTANCE");
+	if (instance == NULL && pmx_node_find(&found, 1) == 1)
+		instance = found.instance;
+	if (instance == NULL)
+		return -ENOENT;
 	/* a name, which becomes part of paths, or, with a '/', the path of a socket */
-	if (instance == NULL || (strchr(instance, '/') == NULL && !instance_name_ok(instance)) ||
-		(cpu >= 0 && !may_use(cpu)))
+	if (strchr(instance, '/') == NULL && !instance_name_ok(instance))
 		return -EINVAL;
 	struct pmx_node *n = calloc(1, sizeof(*n));
 
@@ -169,7 +204,7 @@ pmx_node_attach(struct pmx_node **node, const char *instance, int cpu)
 	n->job = attach_job();
 	pthread_mutex_init(&n->lock, NULL);
 	pthread_mutex_init(&n->asking, NULL);
-	int result = attach_as(n, as, instance, cpu);
+	result = attach_as(n, how, instance, cpu);
 
 	if (result != 0) {
 		free(n);
@@ -186,20 +221,23 @@ pmx_node_attach(struct pmx_node **node, const char *instance, int cpu)
 #define CLOSING_AGAIN_NS 5000000
 
 int
-pmx_context_open(struct pmx_context **ctx, struct pmx_node *node,
+pmx_context_open(struct pmx_context **ctx, struct pmx_node *node, unsigned number,
 	const struct pmx_context_params *params)
 {
+	struct pmx_context_params p;
 	const struct timespec pause = {.tv_nsec = CLOSING_AGAIN_NS};
 	const int64_t deadline = clock_deadline(CLOSING_US);
-	int result;
+	int result = params_read(&p, sizeof(p), params);
 
+	if (result != 0)
+		return result;
 	if (node->foreign)
 		return -EPIPE;
-	if (ctx_idle_policy(params) < 0 || params->open_wait_us > PMX_OPEN_WAIT_MAX)
+	if (number > PMX_ANY_CONTEXT || ctx_idle_policy(&p) < 0 ||
+		p.open_wait_us > PMX_OPEN_WAIT_MAX)
 		return -EINVAL;
-	while ((result = node->way->open(ctx, node, params)) == -EBUSY &&
-		params->context != PMX_ANY_CONTEXT && node->embedded == NULL &&
-		clock_left(deadline) != 0)
+	while ((result = node->way->open(ctx, node, (uint16_t)number, &p)) == -EBUSY &&
+		number != PMX_ANY_CONTEXT && node->embedded == NULL && clock_left(deadline) != 0)
 		nanosleep(&pause, NULL);
 	return result;
 }
@@ -250,7 +288,9 @@ static const struct {
 	const char *text;
 } texts[] = {
 	{0, "success"},
-	{E2BIG, "more members, nodes or steps than such a collective can have: see coll.h"},
+	{E2BIG,
+		"more members, nodes or steps than such a collective can have: see coll.h; or "
+		"parameters (struct pmx_*_params) of a later version of the library"},
 	{EACCES,
 		"you may not: who may attach and open which context says the primary's "
 		"configuration (access.mode, owner, group, [contexts]); or that memory was "
@@ -341,7 +381,7 @@ static const struct {
 	{ERANGE, "it reaches beyond the region that was registered there"},
 	{ESTALE,
 		"that result is no longer known, since a later one in its place failed: ask "
-		"sooner, or look at pmx_context_stat()"},
+		"sooner, or look at pmx_context_read_stat()"},
 	{ESRCH, "the process that attached has ended: its child attaches anew"},
 	{ETIMEDOUT, "no answer in time"},
 	{EUSERS, "no lcore number is left for another secondary: attach thin (PMX_ATTACH)"},

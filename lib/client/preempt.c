@@ -133,10 +133,8 @@ pmx_jobs_stop(struct pmx_jobs *jobs, uint32_t job, uint32_t drain_us, unsigned f
 	struct pmx_job_state *state)
 {
 	if (job == 0 || drain_us > ATTACH_DRAIN_MOST_US ||
-		flags > (PMX_JOBS_HOLD | PMX_JOBS_PROCESSES | PMX_JOBS_PARK))
+		flags & ~(unsigned)(PMX_JOBS_HOLD | PMX_JOBS_PROCESSES | PMX_JOBS_PARK))
 		return -EINVAL;
-	if (drain_us == 0)
-		drain_us = PMX_DRAIN_US;
 	return ask(jobs, flags & PMX_JOBS_PARK ? ATTACH_JOBS_PARK : ATTACH_JOBS_STOP, job,
 		drain_us | (flags & PMX_JOBS_HOLD ? ATTACH_HOLD : 0) |
 			(flags & PMX_JOBS_PROCESSES ? ATTACH_PROCESSES : 0),

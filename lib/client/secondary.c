@@ -305,10 +305,10 @@ may_open(unsigned n)
 }
 
 static int
-open_context(struct pmx_context **out, struct pmx_node *node,
+open_context(struct pmx_context **out, struct pmx_node *node, uint16_t number,
 	const struct pmx_context_params *params)
 {
-	const struct attach_request request = attach_open_request(node, params);
+	const struct attach_request request = attach_open_request(node, number, params);
 	struct attach_reply reply;
 	int fds[2] = {-1, -1};
 	int result = may_open(2) ? ask(node, &request, -1, &reply, fds) : -EMFILE;

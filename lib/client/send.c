@@ -14,6 +14,7 @@
 #include <errno.h>
 
 #include "client/client.h"
+#include "client/told.h"
 #include "wire/wire.h"
 
 static inline uint8_t *
@@ -106,6 +107,7 @@ ctx_completions(struct pmx_context *ctx)
 			slot_take(&ctx->com, 1, false);
 			continue;
 		}
+		const uint32_t tells = ctx->tells;
 		for (uint32_t i = 0; i < c->count; i++) {
 			uint32_t item = c->item[i], buf = item & 0xFFFFFF;
 			struct send_note *n = &ctx->notes[buf];
@@ -114,7 +116,10 @@ ctx_completions(struct pmx_context *ctx)
 			outcome_add(&n->ended, (uint8_t)(item >> 24));
 			messages += last;
 			errors += last & (item >> 24 != 0);
-			*free++ = (uint16_t)buf;
+			if (unlikely(tells) && n->told == SEND_TELLS)
+				told_ended(ctx, (uint16_t)buf);
+			else
+				*free++ = (uint16_t)buf;
 		}
 		slot_take(&ctx->com, 1, false);
 	}
@@ -441,6 +446,12 @@ send_id(const struct pmx_context *ctx, const struct pmx_buffer *buf)
 	return ctx->notes[b].ended.uses << 16 | b;
 }
 
+pmx_send_id
+ctx_send_id(const struct pmx_context *ctx, const struct pmx_buffer *buf)
+{
+	return send_id(ctx, buf);
+}
+
 static inline int
 send_as(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf, uint8_t op,
 	pmx_send_id *id)
@@ -618,5 +629,6 @@ uint32_t
 pmx_sends_pending(struct pmx_context *ctx)
 {
 	ctx_completions(ctx);
-	return ctx->send_buffers - ctx->free_count + ctx->inline_sends - ctx->inline_left;
+	return ctx->send_buffers - ctx->free_count - ctx->told_count + ctx->inline_sends -
+		ctx->inline_left;
 }

@@ -26,7 +26,7 @@ struct client_service {
 	/* Whether something is there that the application does not know of; if so, it must not
 	 * sleep. */
 	bool (*landed)(struct pmx_context *ctx);
-	/* Takes the next event for pmx_event(); false: there is none. */
+	/* Takes the next event for pmx_poll_event(); false: there is none. */
 	bool (*event)(struct pmx_context *ctx, struct pmx_event *event);
 	/* The thread is about to sleep on the context's descriptor, or does so no more. */
 	void (*sleeps)(struct pmx_context *ctx, bool sleeps);
@@ -43,7 +43,7 @@ struct client_service {
 };
 
 extern const struct client_service client_match, client_pairs, client_transfer, client_memory,
-	client_group, client_coll;
+	client_group, client_coll, client_told, client_watch;
 /* All services, each before those that it is built on; NULL after the last. services.c. */
 extern const struct client_service *const client_services[];
 

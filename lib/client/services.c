@@ -7,4 +7,5 @@
 #include "client/service.h"
 
 const struct client_service *const client_services[] = {&client_match, &client_pairs,
-	&client_transfer, &client_memory, &client_group, &client_coll, NULL};
+	&client_transfer, &client_memory, &client_group, &client_coll, &client_told, &client_watch,
+	NULL};

@@ -128,7 +128,7 @@ open_with(struct pmx_node *node, struct attach_request *request, struct attach_r
 }
 
 static int
-open_context(struct pmx_context **out, struct pmx_node *node,
+open_context(struct pmx_context **out, struct pmx_node *node, uint16_t number,
 	const struct pmx_context_params *params)
 {
 	struct attach_request request;
@@ -140,9 +140,9 @@ open_context(struct pmx_context **out, struct pmx_node *node,
 	/* between the two requests the context may have been taken, or the number of free buffers,
 	 * and so the needed bytes, may have changed */
 	for (int i = 0; i < OPEN_TRIES && (result == -EBUSY || result == -EINVAL); i++) {
-		request = attach_open_request(node, params);
+		request = attach_open_request(node, number, params);
 		result = open_with(node, &request, &reply, &at, &len, fds);
-		if (result == -EBUSY && params->context != PMX_ANY_CONTEXT)
+		if (result == -EBUSY && number != PMX_ANY_CONTEXT)
 			break;
 	}
 	if (result != 0)
@@ -160,9 +160,12 @@ open_context(struct pmx_context **out, struct pmx_node *node,
 int
 way_thin_rejoin(struct pmx_context *ctx)
 {
-	const struct pmx_context_params params = {ctx->ctx, ctx->send_buffers, ctx->receive_buffers,
-		ctx->idle, ctx->open_wait_us};
-	struct attach_request request = attach_open_request(ctx->node, &params);
+	const struct pmx_context_params params = {
+		.send_buffers = ctx->send_buffers,
+		.receive_buffers = ctx->receive_buffers,
+		.open_wait_us = ctx->open_wait_us,
+	};
+	struct attach_request request = attach_open_request(ctx->node, ctx->ctx, &params);
 	struct attach_reply reply;
 	uint64_t len;
 	int fds[2] = {-1, -1};

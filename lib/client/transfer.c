@@ -677,7 +677,7 @@ hold(struct pmx_context *ctx, uint16_t place, uint8_t kind)
 
 /* Writes what an atomic operation takes to the place's descriptor, which has room for it. */
 static void
-put_operands(struct pmx_context *ctx, uint16_t place, const struct pmx_atomic *a)
+put_operands(struct pmx_context *ctx, uint16_t place, const struct pmx_atomic_transfer *a)
 {
 	struct transfer_note *n = &ctx->transfers[place];
 	struct transfer_desc *d = &channel_transfers(ctx->shm)[place];
@@ -693,7 +693,7 @@ put_operands(struct pmx_context *ctx, uint16_t place, const struct pmx_atomic *a
 
 static int
 begin(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t kind,
-	const struct pmx_atomic *atomic, pmx_transfer_id *id)
+	const struct pmx_atomic_transfer *atomic, pmx_transfer_id *id)
 {
 	bool moves = kind != TRANSFER_PIN && kind != TRANSFER_UNPIN && kind != TRANSFER_ATOMIC;
 	int64_t memory = moves ? piece_of(ctx, t->local, t->len) : MEMORY_COPIED;
@@ -883,7 +883,7 @@ pmx_pull(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id 
 
 int
 transfers_ask(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t kind,
-	const struct pmx_atomic *atomic, pmx_transfer_id *id)
+	const struct pmx_atomic_transfer *atomic, pmx_transfer_id *id)
 {
 	struct pmx_transfer q = *t;
 
@@ -963,7 +963,7 @@ ended_event(struct pmx_context *ctx, struct pmx_event *event)
 }
 
 int
-pmx_event(struct pmx_context *ctx, struct pmx_event *event)
+pmx_poll_event(struct pmx_context *ctx, struct pmx_event *event)
 {
 	bool kept = ctx->kept_events_head != ctx->kept_events_tail;
 
@@ -986,7 +986,8 @@ pmx_event(struct pmx_context *ctx, struct pmx_event *event)
 		ctx_completions(ctx);
 	if (ctx->events_waiting != 0)
 		return ended_event(ctx, event);
-	if (ctx->groups != NULL && ctx_services_event(ctx, event))
+	if ((ctx->groups != NULL || ctx->told_count != 0 || ctx->watches != 0) &&
+		ctx_services_event(ctx, event))
 		return 1;
 	return ctx_gone(ctx) ? -EPIPE : 0;
 }

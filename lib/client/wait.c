@@ -52,7 +52,7 @@ pmx_before_select(struct pmx_context *ctx)
 	services_sleep(ctx, true);
 	/* full fence: the flag must be visible before the last look; pairs with engine_flush's */
 	atomic_thread_fence(memory_order_seq_cst);
-	bool ended = ctx->places_free != ctx->transfer_count &&
+	bool ended = (ctx->places_free != ctx->transfer_count || ctx->tells != 0) &&
 		slot_filled(&ctx->com, ctx->com.pos);
 
 	if (ctx->selects && lhs_peek(&ctx->lhs) == NULL && !ctx->news && !ended &&
@@ -141,6 +141,15 @@ pmx_send_wait(struct pmx_context *ctx, int64_t timeout_us)
 			return -ETIMEDOUT;
 	}
 	return 0;
+}
+
+int
+pmx_progress(struct pmx_context *ctx)
+{
+	if (ctx->node->embedded != NULL)
+		ctx->node->way->poll(ctx->node);
+	ctx_completions(ctx);
+	return ctx_gone(ctx) ? -EPIPE : 0;
 }
 
 void

@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/params.h"
 #include "dsm/dsm.h"
 
 #define ADDRESS   ((void *)0x480000000000)
-#define OPEN_US   10000000
 #define BYTES_MAX (1ull << 38)
 #define SLICE_US  2000 /* of waiting, between which other threads can fault */
 
@@ -183,13 +183,17 @@ wait_for_others(struct pmx_dsm *d)
 }
 
 int
-pmx_dsm_open(struct pmx_group *group, const struct pmx_dsm_params *params, struct pmx_dsm **dsm)
+pmx_dsm_open(struct pmx_group *group, const struct pmx_dsm_params *params, int64_t timeout_us,
+	struct pmx_dsm **dsm)
 {
+	struct pmx_dsm_params p;
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	struct pmx_dsm *d;
-	int result;
+	int result = params_read(&p, sizeof(p), params);
 
-	if (params->bytes == 0 || params->bytes > BYTES_MAX || params->timeout_us < 0)
+	if (result != 0)
+		return result;
+	if (p.bytes == 0 || p.bytes > BYTES_MAX)
 		return -EINVAL;
 	d = calloc(1, sizeof(*d));
 	if (d == NULL)
@@ -201,15 +205,15 @@ pmx_dsm_open(struct pmx_group *group, const struct pmx_dsm_params *params, struc
 		.size = pmx_group_size(group),
 		.key = (uint64_t)pmx_group_id(group) << 32 | DSM_AREA,
 		.page_bytes = page,
-		.bytes = round_up(params->bytes, page),
-		.page_count = (uint32_t)(round_up(params->bytes, page) / page),
+		.bytes = round_up(p.bytes, page),
+		.page_count = (uint32_t)(round_up(p.bytes, page) / page),
 	};
 	pthread_mutexattr_t checks;
 
 	pthread_mutexattr_init(&checks);
 	pthread_mutexattr_settype(&checks, PTHREAD_MUTEX_ERRORCHECK);
 	pthread_mutex_init(&d->mutex, &checks);
-	result = map_memory(d, params->address != NULL ? params->address : ADDRESS);
+	result = map_memory(d, p.address != NULL ? p.address : ADDRESS);
 	result = result == 0 ? make_tables(d) : result;
 	result = result == 0 ? pmx_group_area_register(group, DSM_AREA, d->area, d->area_bytes,
 				       PMX_REMOTE_READ | PMX_REMOTE_WRITE, &d->registered)
@@ -218,7 +222,7 @@ pmx_dsm_open(struct pmx_group *group, const struct pmx_dsm_params *params, struc
 	if (result == 0) {
 		layout_add(d, d->bytes);
 		layout_add(d, (uintptr_t)d->view);
-		result = meet(d, params->timeout_us > 0 ? params->timeout_us : OPEN_US);
+		result = meet(d, timeout_us);
 	}
 	if (result != 0) {
 		if (result == -EPROTO)
@@ -346,7 +350,7 @@ pmx_dsm_fetch(struct pmx_dsm *d, const void *addr, uint64_t bytes, bool writes)
 }
 
 void
-pmx_dsm_stat(const struct pmx_dsm *d, struct pmx_dsm_stat *stat)
+pmx_dsm_read_stat(const struct pmx_dsm *d, struct pmx_dsm_stat *stat)
 {
 	*stat = d->stat;
 }

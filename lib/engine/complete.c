@@ -19,6 +19,7 @@ push_done(struct engine *e, struct channel *ch, struct send_slot *s, uint8_t err
 {
 	s->state = SEND_CLIENT;
 	ch->busy_slots--;
+	s->expires = false;
 	if (s->number < ch->send_buffers) {
 		ch->done[ch->done_tail++ & ch->done_mask] = COMPLETION_ITEM(s->number, error);
 	} else {

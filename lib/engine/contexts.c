@@ -28,6 +28,7 @@
 #include "engine/submit.h"
 #include "engine/thin.h"
 #include "engine/turns.h"
+#include "engine/watch.h"
 
 #define PAUSE_US 20 /* between looks of a lane that waits */
 
@@ -111,7 +112,7 @@ join_own(struct node *n, struct channel *ch)
 	ch->done_head = ch->done_tail = 0;
 	ch->busy_slots = 0;
 	ch->inline_done = ch->inline_failed = ch->inline_told = 0;
-	ch->selects = false;
+	ch->selects = ch->expires = ch->watches = false;
 	ch->received = ch->sent = ch->bad = 0;
 	ch->burst = range && range->burst ? range->burst : n->config.burst;
 	ch->space = (struct memory_space){
@@ -213,6 +214,7 @@ context_resume(struct engine *e, struct channel *ch, const struct quotas *q, str
 		return result;
 	ch->state = CHANNEL_OPEN;
 	turns_add(e, ch);
+	watch_begin(e, ch);
 	return 0;
 }
 

@@ -115,6 +115,10 @@ struct buf_priv {
 	uint32_t generation;       /* of the sender's channel */
 	struct rte_mbuf *next_msg; /* next message in an inlet's local queue */
 	uint64_t until;            /* tsc: how long it waits for its receiver to be opened */
+	/* of a message's last buffer, which the core has: its flow, by proto_flow_key() */
+	uint64_t flow;
+	uint64_t expires;      /* send_slot.expires: tsc from which on it is not sent any more */
+	uint8_t expired_error; /* ... and with which errno it ends then */
 };
 
 /* Received bulk buffers, by number. */
@@ -140,6 +144,7 @@ struct send_slot {
 	uint16_t ctx, number;
 	uint8_t state; /* enum slot_state */
 	uint8_t error;
+	bool expires; /* withdraw.h */
 };
 
 /* A message of a client that was not Acked. */
@@ -226,6 +231,8 @@ struct channel {
 	uint32_t *done;               /* completions not yet written: ring of done_mask + 1 items */
 	uint32_t done_head, done_tail, done_mask;
 	uint32_t busy_slots;  /* slots not with the client */
+	bool expires;         /* some of them may expire: withdraw.h */
+	bool watches;         /* its client may watch nodes: watch.h */
 	_Atomic bool aborted; /* its process is gone; other lanes may still hold messages that it
 			       * sent (local.c) */
 	uint32_t closed_at;   /* CLOSING: position of its submissions when the close began */
@@ -370,13 +377,17 @@ struct engine {
 	bool tx_waiting;          /* frames wait in txq */
 	uint32_t straight;        /* ... that came there without proto_tx since they were flushed */
 	union {                   /* chores of a turn that few have */
-		uint32_t chores;  /* != 0: there are some */
+		uint64_t chores;  /* != 0: there are some */
 		struct {
 			bool local_waiting; /* a message waits for a context of this lane */
 			bool freezes;       /* the lane's own note that it was frozen */
 			bool asks_links;    /* rails != NULL */
+			bool watches;       /* a context may watch nodes */
+			bool expires;       /* messages of one may expire */
 		};
 	};
+	uint64_t watch_at;    /* tsc of the next look at what is watched */
+	uint64_t expire_at;   /* tsc of the next look at what expires */
 	uint32_t aborts_seen; /* node.aborts at the last local_housekeep */
 	_Atomic bool stop;
 	/* Before another primary takes over. frozen: the lane begins nothing new. drained: what it

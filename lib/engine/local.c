@@ -73,6 +73,7 @@ local_send(struct engine *e, struct channel *src, uint16_t dst_ctx, uint16_t end
 	p->error = 0;
 	p->next_msg = NULL;
 	p->until = e->now + src->open_wait;
+	buf_priv(last)->flow = dst_ctx | endpoint;
 	src->sent++;
 	post(e, dst_ctx, first);
 }
@@ -333,6 +334,31 @@ local_recall(struct engine *e, const struct channel *src,
 		recall(e, &e->node->channels[i].plain, src, take, arg);
 		recall(e, &e->node->channels[i].matched, src, take, arg);
 	}
+}
+
+bool
+local_withdraw(struct engine *e, const struct channel *src, const struct send_slot *last,
+	uint8_t error)
+{
+	const uint16_t dst = (uint16_t)buf_priv(last->m)->flow;
+	struct channel *ch = &e->node->channels[dst % WIRE_CONTEXTS_MAX];
+	struct inlet *in = channel_inlet(ch, dst);
+	struct rte_mbuf *m, *next, *found = NULL;
+
+	if (node_lane(e->node, ch->ctx) != e)
+		return false;
+	m = in->local_head;
+	in->local_head = NULL;
+	for (; m != NULL; m = next) {
+		next = buf_priv(m)->next_msg;
+		if (buf_priv(m)->src_ctx == src->ctx && rte_pktmbuf_lastseg(m) == last->m)
+			found = m;
+		else
+			wait_in(in, m);
+	}
+	if (found != NULL)
+		send_back(e, found, error);
+	return found != NULL;
 }
 
 /* Retries or refuses what waits; true: some messages still wait. */

@@ -11,6 +11,10 @@ void local_send(struct engine *e, struct channel *src, uint16_t dst_ctx, uint16_
 	uint32_t len, const uint16_t *bufs, unsigned count);
 void local_arrive(struct engine *e, struct rte_mbuf *m);
 void local_drain(struct engine *e, struct inlet *in, uint32_t *entries, uint32_t *bulks);
+/* Takes back a message that src has sent and that waits for room, or for its receiver to be opened,
+ * at a context of this lane: the one whose last buffer is that. Returns whether there was such. */
+bool local_withdraw(struct engine *e, const struct channel *src, const struct send_slot *last,
+	uint8_t error);
 void local_housekeep(struct engine *e);
 /* Takes out of the queues of this lane's contexts what src has sent to them and found no room, in
  * its order for each of them. take gets the chain of each message's mbufs. */

@@ -41,6 +41,8 @@
 #include "engine/room.h"
 #include "engine/submit.h"
 #include "engine/turns.h"
+#include "engine/watch.h"
+#include "engine/withdraw.h"
 
 #define LITTLE_WORK 3 /* frames, submissions, completions */
 
@@ -182,6 +184,10 @@ do_chores(struct engine *e)
 		e->housekeeping_at = e->now + rte_get_tsc_hz() / 1000;
 		local_housekeep(e);
 	}
+	if (e->watches && e->now >= e->watch_at)
+		watch_step(e);
+	if (e->expires && e->now >= e->expire_at)
+		withdraw_expired(e);
 	if (e->asks_links && e->now >= e->rails->at)
 		engine_ask_links(e);
 	if (e->freezes)
@@ -295,7 +301,7 @@ engine_sleep(struct engine *e, uint64_t idle_us)
 		return;
 	int64_t us = time_to_sleep(e, idle_us);
 
-	if ((e->local_waiting || e->draining) && us > 1000)
+	if ((e->local_waiting || e->expires || e->draining) && us > 1000)
 		us = e->draining ? 50 : 1000; /* local_housekeep, preempt_step */
 
 	if (e->dirty_count && us > 1000)

@@ -21,6 +21,8 @@
 #include "engine/room.h"
 #include "engine/submit.h"
 #include "engine/thin.h"
+#include "engine/watch.h"
+#include "engine/withdraw.h"
 
 _Static_assert(offsetof(struct proto_message, ctx) == 8 &&
 		offsetof(struct proto_message, len) == 4 &&
@@ -108,7 +110,8 @@ _Static_assert(SUBMIT_SEND == 1 && SUBMIT_MATCHED == 2 && SUBMIT_INLINE == 3 &&
 	"messages are told apart by the order of their kinds");
 
 static inline int
-to_core(struct engine *e, struct channel *ch, const struct submission *s, const uint64_t *handles)
+to_core(struct engine *e, struct channel *ch, const struct submission *s, const uint64_t *handles,
+	unsigned count)
 {
 	uint16_t endpoint = endpoint_of(s);
 
@@ -121,6 +124,8 @@ to_core(struct engine *e, struct channel *ch, const struct submission *s, const 
 	memcpy(&ch->message, &s->send, offsetof(struct proto_message, ctx));
 	ch->message.dst_ctx |= endpoint;
 	ch->message.ctx = ch->ctx | endpoint;
+	buf_priv(((struct send_slot *)(uintptr_t)handles[count - 1])->m)->flow =
+		proto_flow_key(ch->message.ctx, ch->message.dst_node, ch->message.dst_ctx);
 	return proto_send(e->proto, &ch->message, handles, e->now);
 }
 
@@ -139,7 +144,7 @@ dispatch(struct engine *e, struct channel *ch, const struct submission *s, unsig
 			count);
 		return true;
 	}
-	int result = to_core(e, ch, s, e->handles);
+	int result = to_core(e, ch, s, e->handles, count);
 
 	if (result == -EAGAIN)
 		return false;
@@ -331,7 +336,7 @@ submit_send(struct engine *e, struct channel *ch, const struct submission *s)
 
 	if (unlikely(s->count != 1 || s->send.buf[0] >= ch->send_buffers ||
 		    slot->state != SEND_CLIENT || s->send.len > ch->one_max ||
-		    to_core(e, ch, s, &handle) != 0))
+		    to_core(e, ch, s, &handle, 1) != 0))
 		return submit_checked(e, ch, s);
 	if (unlikely(ch->thin != NULL)) /* no link has it yet */
 		thin_fill(ch, s->send.buf, 1, s->send.len);
@@ -406,6 +411,12 @@ submit_other(struct engine *e, struct channel *ch, const struct submission *s)
 		break;
 	case SUBMIT_FORGET:
 		memory_forget(e, ch, s->forget);
+		break;
+	case SUBMIT_WITHDRAW:
+		withdraw(e, ch, s);
+		break;
+	case SUBMIT_WATCH:
+		watch_begin(e, ch);
 		break;
 	default:
 		submission_bad(e, ch);

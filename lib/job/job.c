@@ -10,6 +10,7 @@
 #include <sys/random.h>
 
 #include "base/clock.h"
+#include "base/params.h"
 #include "job/exchange.h"
 #include "pmx/job.h"
 
@@ -119,28 +120,20 @@ draw_for_all(struct pmx_job *j, int64_t timeout_us, const struct complaint *c)
 static int
 attach(struct pmx_job *j, const struct pmx_job_params *p, const struct complaint *c)
 {
-	struct pmx_context_params params = p->context;
 	const char *instance = p->instance != NULL ? p->instance : getenv("PMX_INSTANCE");
-	struct pmx_found found = {""};
-	int error;
+	int error = pmx_node_attach(&j->node, p->instance, NULL);
 
-	if (instance == NULL && pmx_node_find(&found, 1) == 1)
-		instance = found.instance;
-	if (instance == NULL && getenv("PMX_ATTACH") != NULL &&
-		strcmp(getenv("PMX_ATTACH"), "embedded") == 0)
-		instance = "embedded";
-	if (instance == NULL)
-		return complain(c, -ENOENT,
+	if (error == -ENOENT && instance == NULL)
+		return complain(c, error,
 			"no primary runs here to which this user may attach: start pmx-dpdk, or "
 			"name one by PMX_INSTANCE");
-	error = pmx_node_attach(&j->node, instance, -1);
+	instance = instance != NULL ? instance : "of this host";
 	if (error != 0)
 		return complain(c, error, "primary '%s': %s", instance, pmx_strerror(error));
 	/* a job of one talks with whom it likes */
 	if (!p->no_domain && j->exchange.size > 1)
 		pmx_node_set_domain(j->node, j->secret);
-	params.context = params.context != 0 ? params.context : PMX_ANY_CONTEXT;
-	error = pmx_context_open(&j->ctx, j->node, &params);
+	error = pmx_context_open(&j->ctx, j->node, PMX_ANY_CONTEXT, p->context);
 	return error != 0
 		? complain(c, error, "a context of '%s': %s", instance, pmx_strerror(error))
 		: 0;
@@ -179,19 +172,20 @@ static int
 open_group(struct pmx_job *j, int64_t timeout_us, const struct complaint *c)
 {
 	const struct pmx_group_params p = {
+		.size = sizeof(p),
 		.id = j->exchange.number,
 		.count = j->exchange.size,
 		.members = j->addresses,
-		.timeout_us = timeout_us,
 	};
 	struct pmx_status status = {0};
 	pmx_request request;
-	int result = pmx_group_open(j->ctx, &p, &j->group, &request);
+	int result = pmx_group_open(j->ctx, &p, timeout_us, &j->group, &request);
 
 	if (result == 0) {
 		/* the group's own timeout comes first, and names who is missing */
 		result = pmx_wait(j->ctx, &request, &status,
-			timeout_us < CLOCK_NEVER - MINUTE_US ? timeout_us + MINUTE_US : -1);
+			timeout_us < CLOCK_NEVER - MINUTE_US ? timeout_us + MINUTE_US
+							     : PMX_FOREVER);
 		result = result == 1 ? 0 : result;
 		if (result != 0)
 			return complain(c, result, "group of all %u processes: rank %u (%u.%u): %s",
@@ -204,18 +198,19 @@ open_group(struct pmx_job *j, int64_t timeout_us, const struct complaint *c)
 }
 
 int
-pmx_job_init(struct pmx_job **job, const struct pmx_job_params *params, char *error,
-	uint32_t error_len)
+pmx_job_init(struct pmx_job **job, const struct pmx_job_params *params, int64_t timeout_us,
+	char *error, uint32_t error_len)
 {
-	static const struct pmx_job_params none;
-	const struct pmx_job_params *p = params != NULL ? params : &none;
 	const struct complaint c = {error, error != NULL ? error_len : 0};
-	const int64_t timeout_us = p->timeout_us > 0 ? p->timeout_us : MINUTE_US;
 	const int64_t deadline = clock_deadline(timeout_us);
-	int result;
+	struct pmx_job_params p;
+	int result = params_read(&p, sizeof(p), params);
 
 	if (c.len != 0)
 		error[0] = 0;
+	if (result != 0)
+		return complain(&c, result, "size of struct pmx_job_params: %s",
+			pmx_strerror(result));
 	if (the_job != NULL)
 		return complain(&c, -EALREADY, "this process takes part in its job already");
 	struct pmx_job *j = the_job = calloc(1, sizeof(*j));
@@ -226,10 +221,10 @@ pmx_job_init(struct pmx_job **job, const struct pmx_job_params *params, char *er
 	if (result == 0)
 		result = draw_for_all(j, timeout_us, &c);
 	if (result == 0)
-		result = attach(j, p, &c);
+		result = attach(j, &p, &c);
 	if (result == 0)
 		result = meet(j, timeout_us, &c);
-	if (result == 0 && !p->no_group) {
+	if (result == 0 && !p.no_group) {
 		const int64_t left = clock_left(deadline);
 
 		result = open_group(j, left > 1000000 ? left : 1000000, &c);
@@ -332,7 +327,7 @@ pmx_job_put(struct pmx_job *job, const char *key, const void *value, uint32_t le
 int
 pmx_job_fence(struct pmx_job *job, int64_t timeout_us)
 {
-	return job->exchange.ops->fence(&job->exchange, timeout_us > 0 ? timeout_us : MINUTE_US);
+	return job->exchange.ops->fence(&job->exchange, timeout_us);
 }
 
 int

@@ -139,6 +139,15 @@ pmix_put(struct exchange *x, const char *key, const void *value, uint32_t len)
 	return records_add(&p->waits, x->rank, key, (uint32_t)strlen(key), value, len);
 }
 
+/* PMIx counts whole seconds, from 1; 0: no limit. */
+static int
+fence_seconds(int64_t timeout_us)
+{
+	if (timeout_us < 0 || timeout_us > (INT_MAX - 1) * INT64_C(1000000))
+		return 0;
+	return timeout_us > 0 ? (int)((timeout_us + 999999) / 1000000) : 1;
+}
+
 static int
 pmix_fence(struct exchange *x, int64_t timeout_us)
 {
@@ -154,9 +163,7 @@ pmix_fence(struct exchange *x, int64_t timeout_us)
 	v.data.bo.bytes = (char *)p->waits.bytes;
 	v.data.bo.size = p->waits.len;
 	info[1].value.type = PMIX_INT;
-	info[1].value.data.integer = timeout_us < INT_MAX * INT64_C(1000000)
-		? (int)((timeout_us + 999999) / 1000000)
-		: INT_MAX;
+	info[1].value.data.integer = fence_seconds(timeout_us);
 	if ((p->waits.len != 0 && p->put(PMIX_GLOBAL, key, &v) != PMIX_SUCCESS) ||
 		p->commit() != PMIX_SUCCESS)
 		return -EPIPE;

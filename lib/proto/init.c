@@ -232,7 +232,7 @@ proto_adopt(void *memory, const struct proto_config *config)
 	return p;
 }
 
-#define FORM 5 /* counted up when a field of these gets another place or meaning */
+#define FORM 6 /* counted up when a field of these gets another place or meaning */
 
 uint32_t
 proto_form(void)

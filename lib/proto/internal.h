@@ -209,8 +209,9 @@ struct path {
 	uint16_t owd_life;           /* ... and the `share.life` they are of; 0 = none */
 	uint32_t look_ts;            /* time stamp at which share_look last saw it */
 	uint64_t heard_at, ask_at;
-	uint64_t asked_since; /* while `asked`: when a message came that waits for the answer */
-	uint64_t ping_at;     /* next PING of a peer that stays silent */
+	uint64_t asked_since;  /* while `asked`: when a message came that waits for the answer */
+	uint64_t ping_at;      /* next PING of a peer that stays silent */
+	uint64_t wanted_until; /* proto_node_wanted */
 };
 
 /* What is known of a flow whose frames come by several links: order.c. */
@@ -493,6 +494,8 @@ void flow_swap_handles(struct proto *p, const struct flow *f, proto_swap swap, v
 /* path.c */
 uint32_t path_get(struct proto *p, uint16_t node, uint64_t now);
 void path_greet(struct proto *p, struct path *t, uint16_t src_ctx, uint16_t dst_ctx, bool ask);
+/* Ask a peer without a session for one, now and by timers. */
+void path_ask(struct proto *p, struct path *t, uint16_t src_ctx, uint16_t dst_ctx, uint64_t now);
 void path_rx_hello(struct proto *p, const struct wire_hdr *h, uint64_t now);
 void path_timer(struct proto *p, uint32_t index, uint64_t now);
 void path_rtt(struct proto *p, struct path *t, uint32_t rtt);

@@ -94,6 +94,40 @@ path_greet(struct proto *p, struct path *t, uint16_t src_ctx, uint16_t dst_ctx, 
 	queue_control(p, t);
 }
 
+void
+path_ask(struct proto *p, struct path *t, uint16_t src_ctx, uint16_t dst_ctx, uint64_t now)
+{
+	if (now >= t->ask_at) {
+		path_greet(p, t, src_ctx, dst_ctx, true);
+		t->ask_at = now + p->rto_first;
+	}
+	if (t->asked == 0)
+		t->asked_since = now;
+	timer_arm(p, path_timer_index(p, t), t->ask_at);
+}
+
+void
+proto_node_wanted(struct proto *p, uint16_t ctx, uint16_t node, uint64_t until, uint64_t now)
+{
+	const uint32_t index = node < p->cfg.nodes_max ? path_get(p, node, now) : NIL;
+
+	if (index == NIL)
+		return;
+	struct path *t = &p->paths[index];
+
+	if (now >= t->wanted_until && t->state == PATH_OPEN && p->keepalive != 0) {
+		if (t->flow_count == 0) /* its silence begins to count */
+			t->heard_at = now;
+		timer_arm(p, path_timer_index(p, t), now + p->keepalive);
+	}
+	t->wanted_until = until;
+	/* one that did not answer is asked again and again, with pauses */
+	if (t->state == PATH_NEW && t->asked == 0 && (!t->dead || now >= t->ping_at)) {
+		t->ping_at = now + 2 * p->hello + p->keepalive;
+		path_ask(p, t, ctx, ctx, now);
+	}
+}
+
 /* The peer is in a new life, or dead: end all flows of its old life. */
 static void
 reset_flows(struct proto *p, struct path *t, uint8_t error, enum flow_rx_state rx)
@@ -297,7 +331,7 @@ keep_alive(struct proto *p, struct path *t, uint64_t now)
 {
 	if (p->keepalive == 0)
 		return;
-	if (t->flow_count == 0)
+	if (t->flow_count == 0 && now >= t->wanted_until)
 		t->heard_at = now; /* only silence of a peer that is in use counts */
 	if (now - t->heard_at < p->keepalive) {
 		t->asked = 0;
@@ -330,7 +364,7 @@ path_timer(struct proto *p, uint32_t index, uint64_t now)
 		return;
 	if (t->state == PATH_OPEN)
 		keep_alive(p, t, now);
-	else if (!list_empty(&t->flows))
+	else if (!list_empty(&t->flows) || now < t->wanted_until)
 		ask_again(p, t, now);
 }
 

@@ -319,6 +319,12 @@ void proto_node_gone(struct proto *p, uint16_t node);
 int proto_send(struct proto *p, const struct proto_message *m, const uint64_t *handles,
 	uint64_t now);
 
+/* Take back a message of that flow of which no frame was ever sent: `handle` is that of its last
+ * fragment. Its handles come back by proto_complete with the error `error`, and it is never
+ * delivered. Returns false, having done nothing, if there is no such message, or it is too late.
+ * Looks at all frames of the flow. */
+bool proto_withdraw(struct proto *p, uint64_t flow_key, uint64_t handle, uint8_t error);
+
 /* Names the flow from a local context to another node's. The low 32 bits are node and context as
  * they stand in a struct proto_message. */
 static inline uint64_t
@@ -391,6 +397,9 @@ uint32_t proto_age_ms(const struct proto *p);
 uint32_t proto_session(const struct proto *p, uint16_t node);
 /* The life of a node, a number that changes when it restarts; 0: there is no session with it. */
 uint32_t proto_peer_epoch(const struct proto *p, uint16_t node);
+/* A local context wants to know until then whether that node is there: it is asked, as if messages
+ * for it waited, or had been sent to it. proto_path_stat() tells what is found. */
+void proto_node_wanted(struct proto *p, uint16_t ctx, uint16_t node, uint64_t until, uint64_t now);
 /* Returns a number that changes when what a context sends to that other one has to begin anew:
  * because the receiver or its node is in a later life, or because nobody answered. What was Acked
  * before that may have reached a life that has ended. 0: nothing is known of that flow. */

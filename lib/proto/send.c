@@ -248,15 +248,8 @@ send_checked(struct proto *p, const struct proto_message *m, const uint64_t *han
 	flow_activate(p, f);
 	if (f->snd_una == f->snd_nxt && f->credit_end == f->snd_nxt)
 		flow_await_credit(p, f, now);
-	if (t->state == PATH_NEW) {
-		if (now >= t->ask_at) {
-			path_greet(p, t, m->ctx, m->dst_ctx, true);
-			t->ask_at = now + p->rto_first;
-		}
-		if (t->asked == 0)
-			t->asked_since = now;
-		timer_arm(p, path_timer_index(p, t), t->ask_at);
-	}
+	if (t->state == PATH_NEW)
+		path_ask(p, t, m->ctx, m->dst_ctx, now);
 	return 0;
 }
 
@@ -1082,6 +1075,66 @@ flow_rto(struct proto *p, uint32_t index, uint64_t now)
 	f->rto_at = now + flow_backoff(p, f);
 	timer_arm(p, index, f->rto_at);
 	flow_activate(p, f);
+}
+
+/* Takes descriptors out of the flow's queue, `count` from `first` to `last`, which come right
+ * behind `before` (NIL: none). None of them was ever sent, so those behind get their sequences. */
+static void
+txds_remove(struct proto *p, struct flow *f, uint32_t before, uint32_t first, uint32_t last,
+	uint32_t count)
+{
+	const uint32_t behind = p->txds[last].next;
+
+	if (before == NIL)
+		f->tx_head = behind;
+	else
+		p->txds[before].next = behind;
+	if (f->tx_next == first)
+		f->tx_next = behind;
+	if (behind == NIL)
+		f->tx_tail = before;
+	for (uint32_t i = behind; i != NIL; i = p->txds[i].next)
+		p->txds[i].seq -= count;
+	f->snd_end -= count;
+	if (f->tx_head == NIL) { /* nothing waits for credit */
+		f->rto_at = 0;
+		f->asks = f->probes = 0;
+	}
+}
+
+bool
+proto_withdraw(struct proto *p, uint64_t flow_key, uint64_t handle, uint8_t error)
+{
+	const uint32_t index = flow_search(p, flow_key);
+	uint32_t before = NIL, first = NIL, behind = NIL, count = 0, i;
+
+	if (index == NIL)
+		return false;
+	struct flow *f = &p->flows[index];
+
+	for (i = f->tx_head; i != NIL; behind = i, i = p->txds[i].next) {
+		const struct txd *d = &p->txds[i];
+
+		if (d->frag_off == 0) {
+			before = behind;
+			/* of a message that has begun to leave all of it has to */
+			first = d->state == TXD_UNSENT && !wire_seq_before(d->seq, f->snd_nxt)
+				? i
+				: NIL;
+			count = 0;
+		}
+		count++;
+		if (d->done.last && d->done.handle == handle)
+			break;
+	}
+	if (i == NIL || first == NIL)
+		return false;
+	txds_remove(p, f, before, first, i, count);
+	for (uint32_t d = first, next; count-- > 0; d = next) {
+		next = p->txds[d].next;
+		txd_done(p, d, error);
+	}
+	return true;
 }
 
 /* The completed descriptors go to the free list in one piece, because they are linked already. */

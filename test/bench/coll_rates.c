@@ -273,13 +273,13 @@ open_groups(void)
 		if (strcmp(generators[g], "messages") == 0)
 			continue;
 		const struct pmx_group_params p = {
+			.size = sizeof(p),
 			.id = g + 1,
 			.count = ranks,
 			.members = list,
-			.timeout_us = PATIENCE_US,
 		};
 		pmx_request r = 0;
-		int result = pmx_group_open(ctx, &p, &groups[g], &r);
+		int result = pmx_group_open(ctx, &p, PATIENCE_US, &groups[g], &r);
 
 		wait_for("opening", result, r);
 		snprintf(word, sizeof(word), "%s=%s", kind_names[kind], generators[g]);
@@ -292,16 +292,16 @@ open_groups(void)
 static int
 be_member(const char *prefix)
 {
-	const struct pmx_context_params params = {.context = (uint16_t)(rank % each)};
 	const double until = now_s() + 5;
 	char name[64];
 	int result;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	snprintf(name, sizeof(name), "%s%u", prefix, rank / each);
-	must_succeed("attaching", pmx_node_attach(&node, name, -1));
+	must_succeed("attaching", pmx_node_attach(&node, name, NULL));
 	/* the process before may have had that number a moment ago */
-	while ((result = pmx_context_open(&ctx, node, &params)) == -EBUSY && now_s() < until)
+	while ((result = pmx_context_open(&ctx, node, rank % each, NULL)) == -EBUSY &&
+		now_s() < until)
 		usleep(1000);
 	must_succeed("opening", result);
 	prepare();

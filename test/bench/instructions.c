@@ -392,7 +392,12 @@ static int
 start(int i, int argc, char **argv, unsigned contexts, const char *more)
 {
 	char text[1024], error[256];
-	struct pmx_node_params params = {.config_text = text, .eal_argc = argc, .eal_argv = argv};
+	struct pmx_node_params params = {
+		.size = sizeof(params),
+		.config_text = text,
+		.eal_argc = argc,
+		.eal_argv = argv,
+	};
 
 	snprintf(text, sizeof(text), config, i, i, matching, message_len > 1400 ? 9000 : 1500,
 		acks_every(), 6144 + contexts * (contexts > MANY ? 112 : 640) + pairs * fan * 18,
@@ -591,7 +596,12 @@ static void
 run_collectives(const char *kind, unsigned bursts)
 {
 	struct pmx_addr list[BURST];
-	const struct pmx_group_params p = {.id = 1, .members = list, .count = 2 * pairs};
+	const struct pmx_group_params p = {
+		.size = sizeof(p),
+		.id = 1,
+		.members = list,
+		.count = 2 * pairs,
+	};
 	pmx_request r[BURST];
 
 	members = 2 * pairs;
@@ -601,7 +611,7 @@ run_collectives(const char *kind, unsigned bursts)
 	for (unsigned i = 0; i < members; i++)
 		list[i] = (struct pmx_addr){i >= pairs, (uint16_t)(i % pairs)};
 	for (unsigned i = 0; i < members; i++) {
-		if (pmx_group_open(member(i), &p, &group[i], &r[i]) != 0)
+		if (pmx_group_open(member(i), &p, 10000000, &group[i], &r[i]) != 0)
 			abort();
 	}
 	await_all(r);
@@ -652,16 +662,16 @@ open_contexts(unsigned count)
 
 	for (unsigned i = 0; i < count; i++) {
 		struct pmx_context_params a = {
-			.context = (uint16_t)i,
+			.size = sizeof(a),
 			.send_buffers = i < pairs ? flights : 8,
 			.receive_buffers = count > MANY ? 32 : 128,
 		};
-		int e = pmx_context_open(&senders[i], nodes[0], &a);
+		int e = pmx_context_open(&senders[i], nodes[0], i, &a);
 
 		a.send_buffers = count > MANY ? 8 : 64;
 		a.receive_buffers += i < fan ? 8 * pairs : 0;
 		if (e == 0)
-			e = pmx_context_open(&receivers[i], nodes[1], &a);
+			e = pmx_context_open(&receivers[i], nodes[1], i, &a);
 		if (e != 0) {
 			fprintf(stderr, "instructions: context %u: %s\n", i, pmx_strerror(e));
 			return e;

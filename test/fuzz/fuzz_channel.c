@@ -45,7 +45,12 @@ static void
 start(unsigned i, int argc, char **argv)
 {
 	char text[1024], error[256] = "";
-	struct pmx_node_params params = {.config_text = text, .eal_argc = argc, .eal_argv = argv};
+	struct pmx_node_params params = {
+		.size = sizeof(params),
+		.config_text = text,
+		.eal_argc = argc,
+		.eal_argv = argv,
+	};
 
 	/* node 2 is known, and nobody is there */
 	snprintf(text, sizeof(text),
@@ -68,10 +73,9 @@ start(unsigned i, int argc, char **argv)
 static struct pmx_context *
 open_context(unsigned i, uint16_t number)
 {
-	struct pmx_context_params params = {.context = number};
 	struct pmx_context *c = NULL;
 
-	MUST(pmx_context_open(&c, nodes[i], &params) == 0);
+	MUST(pmx_context_open(&c, nodes[i], number, NULL) == 0);
 	return c;
 }
 

@@ -50,6 +50,7 @@ LLVMFuzzerInitialize(int *argc, char ***argv)
 		"--no-telemetry", "--no-shconf", "-l", "0", "--log-level=*:error", NULL};
 	char error[256] = "";
 	struct pmx_node_params params = {
+		.size = sizeof(params),
 		.eal_argc = 10,
 		.eal_argv = eal,
 		.config_text = "[node]\nid = 0\nname = fuzz\n[engine]\nidle = spin\n[link 0]\n"
@@ -100,11 +101,10 @@ offer(struct target *t, uint32_t place, uint8_t kind, const uint8_t *local)
 static void
 open_target(struct target *t)
 {
-	const struct pmx_context_params params = {.context = 1};
 	void *p;
 
 	memset(t, 0, sizeof(*t));
-	MUST(pmx_context_open(&t->c, node, &params) == 0);
+	MUST(pmx_context_open(&t->c, node, 1, NULL) == 0);
 	t->ch = &node->embedded->channels[1];
 	MUST(pmx_alloc(t->c, 2 * BYTES, &p) == 0);
 	t->mapped = p;
@@ -277,7 +277,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		else
 			pmx_node_poll(node);
 		if (op % 32 == 7)
-			pmx_event(t.c, &event);
+			pmx_poll_event(t.c, &event);
 		if (op == 15)
 			pmx_deregister(t.c, t.r[take8(&in) % 4].key);
 	}

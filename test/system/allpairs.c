@@ -303,14 +303,13 @@ main(int argc, char **argv)
 	go_file = argv[7];
 	if (nodes > NODES_MAX || per_node > CONTEXTS_MAX || workers == NULL)
 		return 2;
-	int r = pmx_node_attach(&node, argv[1], -1);
+	int r = pmx_node_attach(&node, argv[1], NULL);
 
 	if (r != 0)
 		die("attaching to %s: %s", argv[1], pmx_strerror(r));
 	for (unsigned i = 0; i < count; i++) {
-		struct pmx_context_params params = {.context = (uint16_t)(first + i)};
 
-		r = pmx_context_open(&workers[i].ctx, node, &params);
+		r = pmx_context_open(&workers[i].ctx, node, first + i, NULL);
 		if (r != 0)
 			die("context %u: %s", first + i, pmx_strerror(r));
 		workers[i].own = pmx_context_addr(workers[i].ctx);

@@ -73,7 +73,12 @@ static int
 start(unsigned i, int argc, char **argv)
 {
 	char text[1024], error[256];
-	struct pmx_node_params params = {.config_text = text, .eal_argc = argc, .eal_argv = argv};
+	struct pmx_node_params params = {
+		.size = sizeof(params),
+		.config_text = text,
+		.eal_argc = argc,
+		.eal_argv = argv,
+	};
 
 	/* node 2 is known, and nobody is there */
 	snprintf(text, sizeof(text),
@@ -93,9 +98,8 @@ start(unsigned i, int argc, char **argv)
 static struct pmx_context *
 open_context(unsigned i, uint16_t number)
 {
-	struct pmx_context_params params = {.context = number};
 	struct pmx_context *ctx;
-	int r = pmx_context_open(&ctx, nodes[i], &params);
+	int r = pmx_context_open(&ctx, nodes[i], number, NULL);
 
 	if (r != 0) {
 		printf("not ok open %s\n", pmx_strerror(r));
@@ -219,9 +223,8 @@ sends(void)
 {
 	struct pmx_context *a = open_context(0, 1), *again;
 	struct pmx_context *b = open_context(1, 1);
-	struct pmx_context_params taken = {.context = 1}, beyond = {.context = 8},
-				  greedy = {.context = 2, .receive_buffers = 8000},
-				  more = {.context = 2, .send_buffers = 257};
+	struct pmx_context_params greedy = {.size = sizeof(greedy), .receive_buffers = 8000},
+				  more = {.size = sizeof(more), .send_buffers = 257};
 	struct pmx_buffer buf, wrong = {.first = 300, .segments = 1, .len = 1};
 	uint32_t most = pmx_get_max_message(a);
 
@@ -250,13 +253,13 @@ sends(void)
 	check("send__local_context_beyond_limit",
 		outcome(a, (struct pmx_addr){0, 60000}, 100) == -ECONNREFUSED, "");
 	check("send__well_after_all", outcome(a, (struct pmx_addr){1, 1}, 4000) == 1, "");
-	check("context_open__taken", pmx_context_open(&again, nodes[0], &taken) == -EBUSY, "");
-	check("context_open__beyond_limit", pmx_context_open(&again, nodes[0], &beyond) == -EINVAL,
+	check("context_open__taken", pmx_context_open(&again, nodes[0], 1, NULL) == -EBUSY, "");
+	check("context_open__beyond_limit", pmx_context_open(&again, nodes[0], 8, NULL) == -EINVAL,
 		"");
 	check("context_open__more_than_pool",
-		pmx_context_open(&again, nodes[0], &greedy) == -ENOSPC, "");
+		pmx_context_open(&again, nodes[0], 2, &greedy) == -ENOSPC, "");
 	check("context_open__more_than_config",
-		pmx_context_open(&again, nodes[0], &more) == -EINVAL, "");
+		pmx_context_open(&again, nodes[0], 2, &more) == -EINVAL, "");
 	pmx_context_close(a);
 	pmx_context_close(b);
 }

@@ -48,15 +48,15 @@ void
 member_attach(struct member *m, const char *const *names)
 {
 	const struct pmx_addr own = m->list[m->rank];
-	const struct pmx_context_params params = {.context = own.context};
 	const int64_t until = now_us() + PATIENCE_US;
 	int result;
 
 	if (getenv("COLL_MIXED") != NULL)
 		setenv("PMX_ATTACH", m->rank % 3 == 1 ? "secondary" : "thin", 1);
-	must_succeed("attaching", pmx_node_attach(&m->node, names[own.node], -1));
+	must_succeed("attaching", pmx_node_attach(&m->node, names[own.node], NULL));
 	/* the process before may have had that number a moment ago */
-	while ((result = pmx_context_open(&m->ctx, m->node, &params)) == -EBUSY && now_us() < until)
+	while ((result = pmx_context_open(&m->ctx, m->node, own.context, NULL)) == -EBUSY &&
+		now_us() < until)
 		usleep(1000);
 	must_succeed("opening", result);
 }
@@ -65,7 +65,7 @@ void
 member_open(struct member *m, uint32_t without)
 {
 	struct pmx_addr list[MEMBERS];
-	struct pmx_group_params p = {.id = m->id++, .members = list, .timeout_us = PATIENCE_US};
+	struct pmx_group_params p = {.size = sizeof(p), .id = m->id++, .members = list};
 	struct pmx_status s = {.label = 0};
 	pmx_request r = 0;
 	int result;
@@ -74,7 +74,7 @@ member_open(struct member *m, uint32_t without)
 		if (i != without)
 			list[p.count++] = m->list[i];
 	}
-	result = pmx_group_open(m->ctx, &p, &m->group, &r);
+	result = pmx_group_open(m->ctx, &p, PATIENCE_US, &m->group, &r);
 	if (result == 0)
 		result = pmx_wait(m->ctx, &r, &s, 2 * PATIENCE_US);
 	if (result != 1)

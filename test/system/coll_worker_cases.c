@@ -498,16 +498,16 @@ static void
 do_alone(struct member *m)
 {
 	const struct pmx_group_params p = {
+		.size = sizeof(p),
 		.id = m->id + m->rank,
 		.count = 1,
 		.members = &m->list[m->rank],
-		.timeout_us = PATIENCE_US,
 	};
 	pmx_request r = 0;
 	int result;
 
 	calls_init(m->ctx, LEN_MAX);
-	result = pmx_group_open(m->ctx, &p, &m->group, &r);
+	result = pmx_group_open(m->ctx, &p, PATIENCE_US, &m->group, &r);
 	if (result == 0)
 		result = pmx_wait(m->ctx, &r, NULL, PATIENCE_US);
 	if (result != 1)

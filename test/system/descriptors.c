@@ -46,19 +46,18 @@ echo(struct pmx_context *ctx)
 static int
 live_with(rlim_t limit, const char *instance)
 {
-	const struct pmx_context_params params = {.context = PMX_ANY_CONTEXT};
 	const struct rlimit few = {limit, limit};
 	struct pmx_context *ctx;
 	struct pmx_node *node;
 
 	if (setrlimit(RLIMIT_NOFILE, &few) != 0)
 		return complain("setrlimit", limit, -errno);
-	int e = pmx_node_attach(&node, instance, -1);
+	int e = pmx_node_attach(&node, instance, NULL);
 
 	if (e != 0)
 		return e == -EMFILE ? 0 : complain("attaching", limit, e);
 	for (unsigned i = 0; i < CONTEXTS; i++) {
-		e = pmx_context_open(&ctx, node, &params);
+		e = pmx_context_open(&ctx, node, PMX_ANY_CONTEXT, NULL);
 		if (e != 0 && e != -EMFILE)
 			return complain("opening", limit, e);
 		if (e != 0)

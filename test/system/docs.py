@@ -422,10 +422,9 @@ def texts():
     """What is no number: @NAME in the tables."""
     build = read("meson.build")
     version = re.search(r"^  version: '(.*?)'", build, re.M).group(1)
-    library = re.search(r"shared_library\('pmx', version: '(\d+)\.", read("lib/meson.build")).group(1)
     return {
         "@version": version,
-        "@soname": "libpmx.so." + library,
+        "@soname": "libpmx.so." + version.rsplit(".", 1)[0],
         "@machine": re.search(r"'x86_64' \? '(.*?)'", build).group(1),
         "@dpdk": re.search(r"dependency\('libdpdk', version: '>= ([\d.]+)'", build).group(1),
     }

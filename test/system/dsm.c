@@ -244,7 +244,7 @@ main(int argc, char **argv)
 			must("barrier", pmx_dsm_barrier(c.dsm));
 		}
 	}
-	pmx_dsm_stat(c.dsm, &stat);
+	pmx_dsm_read_stat(c.dsm, &stat);
 	printf("rank %u: %lu programs, %lu bytes checked; %lu first reads, %lu first writes, %lu "
 	       "pages fetched, %lu sent, %lu dropped, %lu notices\n",
 		c.rank, (unsigned long)programs, (unsigned long)checked, (unsigned long)stat.reads,

@@ -80,7 +80,7 @@ static void
 arguments(void)
 {
 	struct pmx_dsm *other;
-	struct pmx_dsm_params p = {0};
+	struct pmx_dsm_params p = {.size = sizeof(p)};
 	void *memory;
 
 	allocate(0);
@@ -94,9 +94,9 @@ arguments(void)
 	expect("no lock", pmx_dsm_lock(c.dsm, 1 << 20, 0), -EINVAL);
 	expect("flags", pmx_dsm_lock(c.dsm, 0, 2), -EINVAL);
 	expect("not held", pmx_dsm_unlock(c.dsm, 0), -EPERM);
-	expect("params", pmx_dsm_open(c.group, &p, &other), -EINVAL);
+	expect("params", pmx_dsm_open(c.group, &p, 10000000, &other), -EINVAL);
 	p.bytes = PAGE;
-	expect("address", pmx_dsm_open(c.group, &p, &other), -EEXIST);
+	expect("address", pmx_dsm_open(c.group, &p, 10000000, &other), -EEXIST);
 	barrier();
 	if (c.rank == 0)
 		expect("try", pmx_dsm_lock(c.dsm, 3, PMX_TRY), 0);

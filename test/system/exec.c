@@ -26,13 +26,12 @@ static const char *self;
 static struct pmx_context *
 attach(const char *instance)
 {
-	const struct pmx_context_params params = {.context = PMX_ANY_CONTEXT};
 	struct pmx_node *node;
 	struct pmx_context *ctx;
-	int e = pmx_node_attach(&node, instance, -1);
+	int e = pmx_node_attach(&node, instance, NULL);
 
 	if (e == 0)
-		e = pmx_context_open(&ctx, node, &params);
+		e = pmx_context_open(&ctx, node, PMX_ANY_CONTEXT, NULL);
 	if (e == 0)
 		return ctx;
 	fprintf(stderr, "exec: attaching: %s\n", pmx_strerror(e));

@@ -96,7 +96,7 @@ main(int argc, char **argv)
 	const uint64_t bytes = strtoull(argv[1], NULL, 10);
 	const unsigned before = (unsigned)atoi(argv[2]), after = (unsigned)atoi(argv[3]);
 
-	if (pmx_job_init(&job, NULL, error, sizeof(error)) != 0) {
+	if (pmx_job_init(&job, NULL, 60000000, error, sizeof(error)) != 0) {
 		fprintf(stderr, "follows: %s\n", error);
 		return 1;
 	}

@@ -69,7 +69,6 @@ descriptors(void)
 static int
 uses_each_call(void)
 {
-	const struct pmx_context_params any = {.context = PMX_ANY_CONTEXT};
 	char bytes[64] = "";
 	struct pmx_matched m = {.peer = pmx_context_addr(to), .data = bytes, .len = 4};
 	struct pmx_transfer t = {.peer = pmx_context_addr(to), .len = 0};
@@ -79,7 +78,7 @@ uses_each_call(void)
 	pmx_request request;
 	void *memory;
 
-	GONE(pmx_context_open(&more, node, &any));
+	GONE(pmx_context_open(&more, node, PMX_ANY_CONTEXT, NULL));
 	GONE(pmx_send_copy(from, pmx_context_addr(to), "x", 1, NULL));
 	GONE(pmx_send_copy(from, pmx_context_addr(to), bytes, sizeof(bytes), NULL));
 	GONE(pmx_receive(to, &msg));
@@ -87,7 +86,7 @@ uses_each_call(void)
 	GONE(pmx_isend(from, &m, &request));
 	GONE(pmx_push(from, &t, NULL));
 	GONE(pmx_alloc(from, 4096, &memory));
-	GONE(pmx_event(to, &event));
+	GONE(pmx_poll_event(to, &event));
 	GONE(pmx_context_stop(from));
 	GONE(pmx_context_park(from));
 	GONE(pmx_context_start(from));
@@ -102,7 +101,6 @@ uses_each_call(void)
 static int
 becomes_a_daemon(void)
 {
-	const struct pmx_context_params any = {.context = PMX_ANY_CONTEXT};
 	struct pmx_context *mine;
 	struct pmx_node *again;
 	struct pmx_message msg;
@@ -125,9 +123,9 @@ becomes_a_daemon(void)
 	setenv("PMX_ATTACH", "thin", 1);
 	if (daemon(1, 1) != 0)
 		_exit(1);
-	e = *instance == 0 ? 0 : pmx_node_attach(&again, instance, -1);
+	e = *instance == 0 ? 0 : pmx_node_attach(&again, instance, NULL);
 	if (e == 0 && *instance != 0) {
-		e = pmx_context_open(&mine, again, &any);
+		e = pmx_context_open(&mine, again, PMX_ANY_CONTEXT, NULL);
 		if (e == 0)
 			e = pmx_send_copy(mine, pmx_context_addr(mine), "me", 2, NULL);
 		if (e == 0)
@@ -187,7 +185,6 @@ exchange(uint64_t n, uint64_t *received)
 int
 main(int argc, char **argv)
 {
-	const struct pmx_context_params any = {.context = PMX_ANY_CONTEXT};
 	uint64_t received = 0;
 	unsigned bad = 0;
 	int e;
@@ -201,11 +198,11 @@ main(int argc, char **argv)
 	instance = argv[1];
 	const uint64_t messages = strtoull(argv[2], NULL, 0);
 
-	e = pmx_node_attach(&node, instance, -1);
+	e = pmx_node_attach(&node, instance, NULL);
 	if (e == 0)
-		e = pmx_context_open(&from, node, &any);
+		e = pmx_context_open(&from, node, PMX_ANY_CONTEXT, NULL);
 	if (e == 0)
-		e = pmx_context_open(&to, node, &any);
+		e = pmx_context_open(&to, node, PMX_ANY_CONTEXT, NULL);
 	for (uint64_t n = 0; e == 0 && n < messages; n++) {
 		e = exchange(n, &received);
 		if (n % (messages / CHILDREN) != messages / CHILDREN / 2)

@@ -179,16 +179,15 @@ main(int argc, char **argv)
 
 	if (argc < 5)
 		return 2;
-	const struct pmx_context_params params = {.context = (uint16_t)atoi(argv[2])};
 	const uint64_t lives = strtoull(argv[3], NULL, 0);
 
 	seed = strtoull(argv[4], NULL, 0) * 0x9E3779B97F4A7C15u + 1;
-	int result = pmx_node_attach(&node, argv[1], -1);
+	int result = pmx_node_attach(&node, argv[1], NULL);
 
 	while (result == 0 && counts[LIVES] < lives) {
 		const int64_t patience = clock_us() + BUSY_US;
 
-		while ((result = pmx_context_open(&ctx, node, &params)) == -EBUSY &&
+		while ((result = pmx_context_open(&ctx, node, atoi(argv[2]), NULL)) == -EBUSY &&
 			clock_us() < patience)
 			usleep(1000); /* its last life is seen off */
 		if (result == -EPIPE && counts[LIVES] > 0) {

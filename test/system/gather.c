@@ -141,8 +141,7 @@ static int
 start_node(unsigned i, const char *more)
 {
 	char text[4096], error[256];
-	const struct pmx_node_params params = {.config_text = text};
-	const struct pmx_context_params context = {0};
+	const struct pmx_node_params params = {.size = sizeof(params), .config_text = text};
 	int at = snprintf(text, sizeof(text),
 		"[node]\nid = %u\nname = gather%u\n[engine]\nidle = spin\n"
 		"[link 0]\ndriver = ethdev\nport = net_memif%u\nmtu = %u\nrx_descriptors = 1024\n"
@@ -159,7 +158,7 @@ start_node(unsigned i, const char *more)
 		fprintf(stderr, "gather: %s\n", error);
 		return 1;
 	}
-	return pmx_context_open(&ctxs[i], nodes[i], &context);
+	return pmx_context_open(&ctxs[i], nodes[i], 0, NULL);
 }
 
 static void

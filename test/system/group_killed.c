@@ -175,13 +175,13 @@ join(char **instances)
 {
 	struct pmx_addr list[MEMBERS];
 	const struct pmx_group_params p = {
+		.size = sizeof(p),
 		.id = group_number,
 		.count = MEMBERS,
 		.members = list,
-		.timeout_us = wanted == 0 ? OPEN_US : DYING_US,
 	};
 	const struct pmx_context_params params = {
-		.context = (uint16_t)(rank / 2),
+		.size = sizeof(params),
 		.send_buffers = 64,
 		.receive_buffers = 64,
 	};
@@ -193,15 +193,17 @@ join(char **instances)
 	for (uint16_t r = 0; r < MEMBERS; r++)
 		list[r] = (struct pmx_addr){r % 2, r / 2};
 	/* a primary that waits for a CPU may be asked again */
-	while ((result = pmx_node_attach(&node, instances[rank % 2], -1)) == -ETIMEDOUT &&
+	while ((result = pmx_node_attach(&node, instances[rank % 2], NULL)) == -ETIMEDOUT &&
 		now_us() < until)
 		;
 	must_succeed("pmx_node_attach", result);
 	phase = "open";
-	while ((result = pmx_context_open(&ctx, node, &params)) == -EBUSY && now_us() < until)
+	while ((result = pmx_context_open(&ctx, node, rank / 2, &params)) == -EBUSY &&
+		now_us() < until)
 		usleep(200);
 	must_succeed("pmx_context_open", result);
-	must_succeed("pmx_group_open", pmx_group_open(ctx, &p, &group, &request));
+	must_succeed("pmx_group_open",
+		pmx_group_open(ctx, &p, wanted == 0 ? OPEN_US : DYING_US, &group, &request));
 	result = pmx_wait(ctx, &request, &status, PATIENCE_US);
 	if (result == 1)
 		return;

@@ -78,10 +78,10 @@ open_group(uint32_t id, int64_t timeout_ms, char **members, unsigned count)
 {
 	static struct pmx_addr list[MEMBERS];
 	struct pmx_group_params p = {
+		.size = sizeof(p),
 		.id = id,
 		.count = count,
 		.members = list,
-		.timeout_us = timeout_ms * 1000,
 	};
 	pmx_request r = 0;
 	unsigned a, b;
@@ -93,7 +93,7 @@ open_group(uint32_t id, int64_t timeout_ms, char **members, unsigned count)
 			die("not NODE:CONTEXT: %s", members[i]);
 		list[i] = (struct pmx_addr){(uint16_t)a, (uint16_t)b};
 	}
-	int result = pmx_group_open(ctx, &p, &group, &r);
+	int result = pmx_group_open(ctx, &p, timeout_ms * 1000, &group, &r);
 
 	begun("open", result, r);
 }
@@ -428,7 +428,7 @@ ended_by(void)
 {
 	struct pmx_event e = {.len = UINT16_MAX};
 
-	while (pmx_event(ctx, &e) == 1 && e.kind != PMX_EVENT_GROUP)
+	while (pmx_poll_event(ctx, &e) == 1 && e.kind != PMX_EVENT_GROUP)
 		;
 	return (unsigned)e.len;
 }
@@ -514,7 +514,7 @@ look(void)
 		if (asked[i].request == 0)
 			tell(asked[i].what, result == 1 ? 0 : result, s.label);
 	}
-	while (pmx_event(ctx, &e) == 1)
+	while (pmx_poll_event(ctx, &e) == 1)
 		tell(e.kind == PMX_EVENT_GONE ? "gone" : "over", e.error, (unsigned)e.len);
 }
 
@@ -529,14 +529,14 @@ main(int argc, char **argv)
 		fputs("Usage: groups INSTANCE CONTEXT GROUP TIMEOUT_MS NODE:CONTEXT...\n", stderr);
 		return 2;
 	}
-	const struct pmx_context_params params = {.context = (uint16_t)atoi(argv[2])};
 
-	must_succeed("attaching", pmx_node_attach(&node, argv[1], -1));
+	must_succeed("attaching", pmx_node_attach(&node, argv[1], NULL));
 	/* the process before may have had that number a moment ago */
 	double until = now_s() + 5;
 	int result;
 
-	while ((result = pmx_context_open(&ctx, node, &params)) == -EBUSY && now_s() < until)
+	while ((result = pmx_context_open(&ctx, node, atoi(argv[2]), NULL)) == -EBUSY &&
+		now_s() < until)
 		usleep(1000);
 	must_succeed("opening", result);
 	open_group((uint32_t)atoi(argv[3]), atoi(argv[4]), argv + 5, (unsigned)argc - 5);

@@ -73,9 +73,8 @@ on_usr1(int number)
 static struct pmx_context *
 open_it(uint16_t number)
 {
-	const struct pmx_context_params params = {.context = number};
 	struct pmx_context *ctx;
-	int result = pmx_context_open(&ctx, node, &params);
+	int result = pmx_context_open(&ctx, node, number, NULL);
 
 	if (result != 0)
 		die_of("pmx_context_open", result);
@@ -86,7 +85,7 @@ static void
 attach(const char *instance)
 {
 	setenv("PMX_ATTACH", "thin", 1);
-	int result = pmx_node_attach(&node, instance, -1);
+	int result = pmx_node_attach(&node, instance, NULL);
 
 	if (result != 0)
 		die_of("pmx_node_attach", result);
@@ -173,17 +172,16 @@ static int
 open_within(const char *instance, uint16_t number, double seconds)
 {
 	double begin = now_s();
-	const struct pmx_context_params params = {.context = number};
 	struct pmx_context *ctx;
 	const char *what = "pmx_node_attach";
 	int result = -1;
 
 	setenv("PMX_ATTACH", "thin", 1);
 	while (now_s() - begin < seconds) {
-		if (node == NULL && (result = pmx_node_attach(&node, instance, -1)) != 0) {
+		if (node == NULL && (result = pmx_node_attach(&node, instance, NULL)) != 0) {
 			node = NULL;
 			what = "pmx_node_attach";
-		} else if ((result = pmx_context_open(&ctx, node, &params)) != 0) {
+		} else if ((result = pmx_context_open(&ctx, node, number, NULL)) != 0) {
 			what = "pmx_context_open";
 		} else {
 			break;

@@ -248,12 +248,11 @@ intrude(struct pmx_context *ctx, const char *file)
 static int
 strange(const char *file)
 {
-	const struct pmx_context_params params = {.context = PMX_ANY_CONTEXT};
 	struct pmx_context *ctx;
 	struct pmx_node *node;
 
-	right(pmx_node_attach(&node, getenv("PMX_INSTANCE"), -1) == 0, "pmx_node_attach");
-	right(pmx_context_open(&ctx, node, &params) == 0, "pmx_context_open");
+	right(pmx_node_attach(&node, getenv("PMX_INSTANCE"), NULL) == 0, "pmx_node_attach");
+	right(pmx_context_open(&ctx, node, PMX_ANY_CONTEXT, NULL) == 0, "pmx_context_open");
 	intrude(ctx, file);
 	pmx_node_close(node);
 	return 0;
@@ -270,11 +269,12 @@ main(int argc, char **argv)
 	if (argc > 2 && strcmp(what, "strange") == 0)
 		return strange(argv[2]);
 
-	if (pmx_job_init(&job, NULL, error, sizeof(error)) != 0) {
+	if (pmx_job_init(&job, NULL, 60000000, error, sizeof(error)) != 0) {
 		fprintf(stderr, "job: %s\n", error);
 		return 1;
 	}
-	right(pmx_job_init(&second, NULL, error, sizeof(error)) == -EALREADY, "it began twice");
+	right(pmx_job_init(&second, NULL, 60000000, error, sizeof(error)) == -EALREADY,
+		"it began twice");
 	if (strcmp(what, "meet") == 0) {
 		struct timespec t;
 

@@ -80,7 +80,7 @@ static void
 open_it(const char *instance, const char *number)
 {
 	const struct pmx_context_params params = {
-		.context = (uint16_t)atoi(number),
+		.size = sizeof(params),
 		.send_buffers = 32,
 		.receive_buffers = 32,
 	};
@@ -88,12 +88,13 @@ open_it(const char *instance, const char *number)
 	int result;
 
 	/* a primary that waits for a CPU may be asked again */
-	while ((result = pmx_node_attach(&node, instance, -1)) == -ETIMEDOUT && now_us() < end)
+	while ((result = pmx_node_attach(&node, instance, NULL)) == -ETIMEDOUT && now_us() < end)
 		;
 	must_succeed("pmx_node_attach", result);
 	phase = "open";
 	/* the one before was killed: its number is free as soon as that is seen */
-	while ((result = pmx_context_open(&ctx, node, &params)) == -EBUSY && now_us() < end)
+	while ((result = pmx_context_open(&ctx, node, atoi(number), &params)) == -EBUSY &&
+		now_us() < end)
 		usleep(200);
 	must_succeed("pmx_context_open", result);
 }
@@ -200,7 +201,7 @@ partner(char **argv)
 			since = now_us();
 		else if (got == 0 && now_us() - since > file->longest_us)
 			file->longest_us = now_us() - since;
-		pmx_context_stat(ctx, &stat);
+		pmx_context_read_stat(ctx, &stat);
 		file->errors = stat.send_errors;
 		if (got == 0) /* who sleeps gets a CPU before those that are always busy */
 			usleep(100);

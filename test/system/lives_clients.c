@@ -130,7 +130,6 @@ all_refuse(struct pmx_context *ctx, uint8_t *piece, const struct pmx_remote *rem
 	struct pmx_status status;
 	struct pmx_context *new;
 	struct pmx_remote unused;
-	const struct pmx_context_params params = {.context = PMX_ANY_CONTEXT};
 	void *memory;
 
 	for (int turn = 0; turn < 40; turn++) {
@@ -191,11 +190,11 @@ all_refuse(struct pmx_context *ctx, uint8_t *piece, const struct pmx_remote *rem
 			&unused));
 		EPIPES(pmx_receive(ctx, &m));
 		EPIPES(pmx_receive_burst(ctx, &m, 1));
-		EPIPES(pmx_event(ctx, &event));
+		EPIPES(pmx_poll_event(ctx, &event));
 		EPIPES(pmx_iprobe(ctx,
 			&(struct pmx_matched){.peer = PMX_ANY_SOURCE, .ignore = PMX_ANY_TAG},
 			&status));
-		EPIPES(pmx_context_open(&new, node, &params));
+		EPIPES(pmx_context_open(&new, node, PMX_ANY_CONTEXT, NULL));
 	}
 	GIVES(0, (int)pmx_sends_pending(ctx));
 	GIVES(0, (int)pmx_transfers_pending(ctx));
@@ -235,7 +234,7 @@ all_calls_tell_and_begin_nothing(void)
 	GIVES(0, (int)pmx_transfers_pending(ctx));
 	GIVES(0, pmx_send_wait(ctx, PATIENCE_US));
 	GIVES(0, pmx_sync_wait(ctx, PATIENCE_US));
-	pmx_match_stat(ctx, &stat);
+	pmx_match_read_stat(ctx, &stat);
 	MUST(stat.posted == 0 && stat.waiting == 0, "%u receives are posted and %u messages wait",
 		stat.posted, stat.waiting);
 	/* all its buffers are there, and are different ones */
@@ -306,7 +305,7 @@ failed_offer_takes_no_request(void)
 	MUST(posted == 0 || posted == -EPIPE, "pmx_irecv gives %d", posted);
 	begin();
 	reattach();
-	pmx_match_stat(ctx, &stat);
+	pmx_match_read_stat(ctx, &stat);
 	GIVES(posted == 0, (int)stat.posted);
 	if (posted != 0)
 		GIVES(0, pmx_irecv(ctx, &receive_nine, &nines));
@@ -765,7 +764,7 @@ secondary_of_one_that_stops(int fd, unsigned number)
 		/* while it ends: any call, at any moment of that */
 		double until = now_s() + PATIENCE_US / 1e6;
 
-		while (pmx_event(ctx, &event) != -EPIPE)
+		while (pmx_poll_event(ctx, &event) != -EPIPE)
 			MUST(now_s() < until, "no -EPIPE");
 	}
 	hear(fd, "ended");
@@ -774,7 +773,7 @@ secondary_of_one_that_stops(int fd, unsigned number)
 		EPIPES(pmx_send_copy(ctx, own(number), "no", 2, NULL));
 		EPIPES(pmx_isend(ctx, &s, NULL));
 		EPIPES(pmx_alloc(ctx, PIECE, &piece));
-		EPIPES(pmx_event(ctx, &event));
+		EPIPES(pmx_poll_event(ctx, &event));
 		if (pmx_get_send_buffer(ctx, 1000, &buf) == 0) {
 			memset(buf.data, 1, 1000); /* it is there, if for nothing */
 			EPIPES(pmx_send(ctx, own(number), &buf, NULL));

@@ -267,7 +267,7 @@ asker(int fd, unsigned number)
 	(void)number;
 	setenv("PMX_ATTACH", "thin", 1);
 	while (poll(&p, 1, 0) == 0) {
-		if (pmx_node_attach(&node, socket_path, -1) == 0) {
+		if (pmx_node_attach(&node, socket_path, NULL) == 0) {
 			atomic_store(answered_at, now_s());
 			pmx_node_close(node);
 		}
@@ -344,12 +344,11 @@ clients_die_in_a_take_over(void)
 	struct pmx_context *ctx[CLIENTS];
 
 	for (unsigned i = 0; i < CLIENTS; i++) {
-		const struct pmx_context_params params = {.context = (uint16_t)(1 + i)};
 		double until = now_s() + PATIENCE_US / 1e6;
 		int result;
 
 		at_line = __LINE__;
-		while ((result = pmx_context_open(&ctx[i], node, &params)) == -EBUSY &&
+		while ((result = pmx_context_open(&ctx[i], node, 1 + i, NULL)) == -EBUSY &&
 			now_s() < until)
 			sleep_ms(5);
 		MUST(result == 0, "context %u of a client that died: pmx_context_open gives %d",
@@ -542,11 +541,16 @@ static void
 opens(struct two *t, uint32_t id)
 {
 	const struct pmx_addr members[2] = {own(0), own(1)};
-	const struct pmx_group_params p = {.id = id, .count = 2, .members = members};
+	const struct pmx_group_params p = {
+		.size = sizeof(p),
+		.id = id,
+		.count = 2,
+		.members = members,
+	};
 	pmx_request opening[2];
 
 	for (unsigned i = 0; i < 2; i++)
-		GIVES(0, pmx_group_open(t->ctx[i], &p, &t->group[i], &opening[i]));
+		GIVES(0, pmx_group_open(t->ctx[i], &p, 10000000, &t->group[i], &opening[i]));
 	for (unsigned i = 0; i < 2; i++)
 		GIVES(1, pmx_wait(t->ctx[i], &opening[i], NULL, PATIENCE_US));
 	for (unsigned i = 0; i < 2; i++)
@@ -610,7 +614,7 @@ groups_go_on(void)
 	pmx_group_close(t.group[1]);
 	double until = now_s() + PATIENCE_US / 1e6;
 
-	while (pmx_event(t.ctx[0], &event) != 1 || event.kind != PMX_EVENT_GONE)
+	while (pmx_poll_event(t.ctx[0], &event) != 1 || event.kind != PMX_EVENT_GONE)
 		MUST(now_s() < until, "nobody says that a member has left");
 	pmx_group_close(t.group[0]);
 	opens(&t, 5);

@@ -254,16 +254,15 @@ void
 attach(const char *way)
 {
 	setenv("PMX_ATTACH", way, 1);
-	GIVES(0, pmx_node_attach(&node, strcmp(way, "thin") == 0 ? socket_path : instance, -1));
+	GIVES(0, pmx_node_attach(&node, strcmp(way, "thin") == 0 ? socket_path : instance, NULL));
 }
 
 struct pmx_context *
 opened(unsigned number)
 {
-	const struct pmx_context_params params = {.context = (uint16_t)number};
 	struct pmx_context *ctx = NULL;
 
-	GIVES(0, pmx_context_open(&ctx, node, &params));
+	GIVES(0, pmx_context_open(&ctx, node, number, NULL));
 	return ctx;
 }
 
@@ -281,7 +280,7 @@ until_gone(struct pmx_context *ctx)
 	struct pmx_event event;
 
 	at_line = __LINE__;
-	while (pmx_event(ctx, &event) != -EPIPE) {
+	while (pmx_poll_event(ctx, &event) != -EPIPE) {
 		MUST(now_s() < until, "no -EPIPE %.1f s after the primary's end", NOTICE_S);
 		sleep_ms(1);
 	}

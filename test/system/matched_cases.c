@@ -42,9 +42,8 @@ turns(unsigned n)
 static void
 open_context(unsigned node, uint16_t number)
 {
-	const struct pmx_context_params params = {.context = number};
 
-	MUST(pmx_context_open(&ctx[node][number], nodes[node], &params) == 0);
+	MUST(pmx_context_open(&ctx[node][number], nodes[node], number, NULL) == 0);
 }
 
 static void
@@ -52,7 +51,7 @@ start(const char *matching, const char *engine, const char *limits)
 {
 	for (unsigned n = 0; n < 2; n++) {
 		char text[1024], error[256];
-		struct pmx_node_params params = {.config_text = text};
+		struct pmx_node_params params = {.size = sizeof(params), .config_text = text};
 
 		snprintf(text, sizeof(text),
 			"[node]\nid = %u\nname = cases%u\n[engine]\nmatching = %s\n%s\n[link 0]\n"

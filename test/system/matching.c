@@ -209,7 +209,7 @@ static void
 start(unsigned n, const char *link, const char *fault, const char *more)
 {
 	char text[2048], error[256];
-	struct pmx_node_params params = {.config_text = text};
+	struct pmx_node_params params = {.size = sizeof(params), .config_text = text};
 
 	snprintf(text, sizeof(text),
 		"[node]\nid = %u\nname = matching%u\n[engine]\nmatching = %s\nrendezvous = %s\n"
@@ -227,9 +227,8 @@ static void
 open_end(unsigned i)
 {
 	struct end *e = &ends[i];
-	const struct pmx_context_params params = {.context = (uint16_t)(i % CONTEXTS)};
 	void *p;
-	int r = pmx_context_open(&e->ctx, nodes[i / CONTEXTS], &params);
+	int r = pmx_context_open(&e->ctx, nodes[i / CONTEXTS], i % CONTEXTS, NULL);
 
 	if (r != 0 || (r = pmx_alloc(e->ctx, (uint64_t)SLOTS * LONGEST, &p)) != 0) {
 		fail("a context: %s", pmx_strerror(r));
@@ -316,7 +315,7 @@ main(int argc, char **argv)
 	struct pmx_match_stat stat, all = {0};
 
 	for (unsigned i = 0; i < ENDS && !failed; i++) {
-		pmx_match_stat(ends[i].ctx, &stat);
+		pmx_match_read_stat(ends[i].ctx, &stat);
 		if (stat.waiting || stat.posted || stat.malformed || stat.errors)
 			fail("context %u: %u wait, %u are posted, %lu malformed, %lu errors", i,
 				stat.waiting, stat.posted, stat.malformed, stat.errors);

@@ -24,8 +24,7 @@ static int
 start(unsigned i)
 {
 	char text[512], error[256];
-	const struct pmx_node_params params = {.config_text = text};
-	const struct pmx_context_params context = {.context = (uint16_t)i};
+	const struct pmx_node_params params = {.size = sizeof(params), .config_text = text};
 
 	snprintf(text, sizeof(text),
 		"[node]\nid = %u\nname = ring%u\n[engine]\nidle = spin\n"
@@ -36,7 +35,7 @@ start(unsigned i)
 		fprintf(stderr, "net_ring: %s\n", error);
 		return 1;
 	}
-	return pmx_context_open(&ctxs[i], nodes[i], &context);
+	return pmx_context_open(&ctxs[i], nodes[i], i, NULL);
 }
 
 static uint8_t

@@ -35,7 +35,7 @@ static struct pmx_context *
 open_context(uint16_t number)
 {
 	const struct pmx_context_params params = {
-		.context = number,
+		.size = sizeof(params),
 		.send_buffers = 32,
 		.receive_buffers = 32,
 	};
@@ -43,10 +43,10 @@ open_context(uint16_t number)
 	int result;
 
 	if (node == NULL)
-		must_succeed("pmx_node_attach", pmx_node_attach(&node, instance, -1));
+		must_succeed("pmx_node_attach", pmx_node_attach(&node, instance, NULL));
 	/* a predecessor may still be ending */
-	for (unsigned i = 0; (result = pmx_context_open(&ctx, node, &params)) == -EBUSY && i < 1000;
-		i++)
+	for (unsigned i = 0;
+		(result = pmx_context_open(&ctx, node, number, &params)) == -EBUSY && i < 1000; i++)
 		usleep(10000);
 	must_succeed("pmx_context_open", result);
 	return ctx;
@@ -57,7 +57,7 @@ paired(const struct pmx_context *ctx)
 {
 	struct pmx_match_stat stat;
 
-	pmx_match_stat(ctx, &stat);
+	pmx_match_read_stat(ctx, &stat);
 	return stat.paired;
 }
 
@@ -685,7 +685,7 @@ hostile(void)
 	}
 	struct pmx_match_stat stat;
 
-	pmx_match_stat(victim, &stat);
+	pmx_match_read_stat(victim, &stat);
 	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
 		die("the attacker failed");
 	if (stat.malformed == 0)

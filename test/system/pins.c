@@ -38,11 +38,11 @@ static struct pmx_remote remote;
 static void
 open_context(const char *instance, uint16_t number)
 {
-	const struct pmx_context_params params = {.context = number};
 	double end = now_s() + PATIENCE_S;
-	int r = pmx_node_attach(&node, instance, -1);
+	int r = pmx_node_attach(&node, instance, NULL);
 
-	while (r == 0 && (r = pmx_context_open(&ctx, node, &params)) == -EBUSY && now_s() < end) {
+	while (r == 0 && (r = pmx_context_open(&ctx, node, number, NULL)) == -EBUSY &&
+		now_s() < end) {
 		usleep(1000);
 		r = 0;
 	}

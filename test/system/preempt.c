@@ -107,7 +107,7 @@ park(struct place *p, uint32_t drain_us, struct pmx_job_state *s)
 
 	must_succeed("parking", pmx_jobs_stop(p->jobs, job, drain_us, PMX_JOBS_PARK, s));
 	p->parked = true;
-	settle(p, s, drain_us ? drain_us : PMX_DRAIN_US, true);
+	settle(p, s, drain_us, true);
 	if (has_settled)
 		note(&parked, began);
 }
@@ -142,7 +142,7 @@ stop(struct place *p, unsigned of)
 		must_succeed("pmx_jobs_stop",
 			pmx_jobs_stop(p->jobs, job, drain_us, draw() % 2, &s));
 	if (draw() % 2) {
-		settle(p, &s, drain_us ? drain_us : PMX_DRAIN_US, false);
+		settle(p, &s, drain_us, false);
 		if (drain_us == 0)
 			note(&settled, began);
 	}
@@ -150,7 +150,7 @@ stop(struct place *p, unsigned of)
 	if (draw() % 3 == 0)
 		park(p, drain_us, &s);
 	else
-		settle(p, &s, drain_us ? drain_us : PMX_DRAIN_US, false);
+		settle(p, &s, drain_us, false);
 	p->since_us = began;
 	freezes++;
 	if (every != 0 && freezes % every == 0 && freezes / every <= LONG_FREEZES)

@@ -47,10 +47,9 @@ tell(const char *verb, int result)
 static int
 open_context(unsigned number)
 {
-	const struct pmx_context_params params = {.context = (uint16_t)number};
 
 	sent_count = 0;
-	return pmx_context_open(&ctx, node, &params);
+	return pmx_context_open(&ctx, node, number, NULL);
 }
 
 static int
@@ -186,7 +185,7 @@ client_main(int argc, char **argv)
 	char line[128];
 
 	(void)argc;
-	must_succeed("attaching", pmx_node_attach(&node, argv[0], -1));
+	must_succeed("attaching", pmx_node_attach(&node, argv[0], NULL));
 	puts("ready");
 	while (fgets(line, sizeof(line), stdin) != NULL && strcmp(line, "quit\n") != 0)
 		obey(line);

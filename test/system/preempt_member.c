@@ -300,7 +300,7 @@ receive(void)
 		pmx_release_receive_buffer(ctx, &m[i]);
 		moved_us = now_us();
 	}
-	while (pmx_event(ctx, &e) == 1) {
+	while (pmx_poll_event(ctx, &e) == 1) {
 		moved_us = now_us();
 		if (e.kind == PMX_EVENT_PUSHED)
 			look_at_push(flow_of(e.peer), (uint32_t)e.immediate);
@@ -521,7 +521,7 @@ static void
 add(struct flow *f)
 {
 	static const uint64_t one = 1;
-	const struct pmx_atomic a = {
+	const struct pmx_atomic_transfer a = {
 		.peer = f->peer,
 		.flags = PMX_AREA,
 		.key = AREA_COUNTER,
@@ -737,7 +737,7 @@ report(void)
 	uint64_t messages = 0, matches = 0, transfers = 0, added = 0;
 	struct pmx_context_stat s;
 
-	pmx_context_stat(ctx, &s);
+	pmx_context_read_stat(ctx, &s);
 	for (uint32_t r = 0; r < members; r++) {
 		const struct flow *f = &flows[r];
 
@@ -794,10 +794,10 @@ begin(char **list)
 {
 	struct pmx_addr addrs[MEMBERS_MAX];
 	const struct pmx_group_params p = {
+		.size = sizeof(p),
 		.id = group_number,
 		.count = members,
 		.members = addrs,
-		.timeout_us = STUCK_S * 1000000ll,
 	};
 	pmx_request opened;
 
@@ -810,9 +810,8 @@ begin(char **list)
 		f->peer = addrs[r] = (struct pmx_addr){(uint16_t)a, (uint16_t)b};
 		f->rank = r;
 	}
-	const struct pmx_context_params params = {.context = addrs[rank].context};
 
-	must_succeed("pmx_context_open", pmx_context_open(&ctx, node, &params));
+	must_succeed("pmx_context_open", pmx_context_open(&ctx, node, addrs[rank].context, NULL));
 	for (uint32_t r = 0; r < members; r++) {
 		uint8_t *bytes = memory((3 * SLOTS + 1) * LONGEST);
 
@@ -831,7 +830,7 @@ begin(char **list)
 	share(AREA_INBOX, inbox, MEMBERS_MAX * SLOTS * LONGEST, PMX_REMOTE_WRITE);
 	share(AREA_CONSTANT, constant, CONSTANT, PMX_REMOTE_READ);
 	share(AREA_COUNTER, (void *)counter, 8, PMX_REMOTE_READ | PMX_REMOTE_WRITE);
-	int r = pmx_group_open(ctx, &p, &group, &opened);
+	int r = pmx_group_open(ctx, &p, STUCK_S * 1000000ll, &group, &opened);
 
 	if (r == 0)
 		r = pmx_wait(ctx, &opened, NULL, 2 * STUCK_S * 1000000ll);
@@ -850,7 +849,7 @@ member_main(int argc, char **argv)
 	members = (uint32_t)(argc - 4);
 	seed = seed * 1000 + rank;
 	sigaction(SIGUSR1, &act, NULL);
-	must_succeed("attaching", pmx_node_attach(&node, argv[0], -1));
+	must_succeed("attaching", pmx_node_attach(&node, argv[0], NULL));
 	begin(argv + 4);
 	puts("works");
 	work((unsigned)atoi(argv[3]));

@@ -30,7 +30,7 @@ stat_of(struct pmx_context *c)
 {
 	struct pmx_context_stat s;
 
-	pmx_context_stat(c, &s);
+	pmx_context_read_stat(c, &s);
 	return s;
 }
 
@@ -38,8 +38,7 @@ static void
 open_all(void)
 {
 	for (unsigned i = 0; i < count && !failed; i++) {
-		const struct pmx_context_params params = {.context = PMX_ANY_CONTEXT};
-		int r = pmx_context_open(&ctx[i], node, &params);
+		int r = pmx_context_open(&ctx[i], node, PMX_ANY_CONTEXT, NULL);
 
 		if (r != 0) {
 			fail("context %u of %u: %s", i + 1, count, pmx_strerror(r));
@@ -157,12 +156,11 @@ hold(void)
 static int
 fill_from(const char *instance, uint16_t to)
 {
-	const struct pmx_context_params params = {.context = PMX_ANY_CONTEXT};
 	unsigned context, messages;
-	int r = pmx_node_attach(&node, instance, -1);
+	int r = pmx_node_attach(&node, instance, NULL);
 
 	if (r == 0)
-		r = pmx_context_open(&ctx[0], node, &params);
+		r = pmx_context_open(&ctx[0], node, PMX_ANY_CONTEXT, NULL);
 	if (r != 0)
 		return fail("attaching: %s", pmx_strerror(r)), 1;
 	while (!failed && scanf("granted %u %*u %u ", &context, &messages) == 2)
@@ -176,6 +174,7 @@ alone(int eal_argc, char **eal_argv)
 	static const char config[] = "[node]\nid = 0\n[link 0]\ndriver = loop\nport = promise\n"
 				     "[nodes]\n0 = auto\n1 = auto\n";
 	const struct pmx_node_params params = {
+		.size = sizeof(params),
 		.config_text = config,
 		.eal_argc = eal_argc,
 		.eal_argv = eal_argv,
@@ -205,7 +204,7 @@ main(int argc, char **argv)
 {
 	if (argc >= 4 && strcmp(argv[1], "hold") == 0) {
 		count = (unsigned)atoi(argv[3]);
-		int r = pmx_node_attach(&node, argv[2], -1);
+		int r = pmx_node_attach(&node, argv[2], NULL);
 
 		return r != 0 ? fail("attaching: %s", pmx_strerror(r)), 1 : hold();
 	}

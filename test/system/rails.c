@@ -47,11 +47,10 @@ real_us(void)
 static struct pmx_context *
 open_context(struct pmx_node **node, const char *instance, unsigned number)
 {
-	const struct pmx_context_params params = {.context = (uint16_t)number};
 	struct pmx_context *ctx;
 
-	must_succeed("attaching", pmx_node_attach(node, instance, -1));
-	must_succeed("opening", pmx_context_open(&ctx, *node, &params));
+	must_succeed("attaching", pmx_node_attach(node, instance, NULL));
+	must_succeed("opening", pmx_context_open(&ctx, *node, number, NULL));
 	puts("ready");
 	return ctx;
 }

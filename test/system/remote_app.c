@@ -161,7 +161,7 @@ struct pmx_remote mine[PLACES], theirs[PLACES];
 void
 attach(unsigned number)
 {
-	int r = pmx_node_attach(&node, instances[number], -1);
+	int r = pmx_node_attach(&node, instances[number], NULL);
 
 	if (r != 0)
 		app_fails("attaching to %s: %s", instances[number], pmx_strerror(r));
@@ -172,12 +172,11 @@ attach(unsigned number)
 struct pmx_context *
 open_context(uint16_t number)
 {
-	struct pmx_context_params params = {.context = number};
 	struct pmx_context *c;
 	double end = now_s() + OPEN_S;
 	int r;
 
-	while ((r = pmx_context_open(&c, node, &params)) == -EBUSY && now_s() < end)
+	while ((r = pmx_context_open(&c, node, number, NULL)) == -EBUSY && now_s() < end)
 		usleep(1000);
 	if (r != 0)
 		app_fails("opening context %u: %s", number, pmx_strerror(r));

@@ -73,10 +73,10 @@ notify_target(bool unused)
 	say("opened");
 	for (;;) {
 		answer_hellos();
-		while ((r = pmx_event(ctx, &event)) == 1)
+		while ((r = pmx_poll_event(ctx, &event)) == 1)
 			take_event(&event);
 		if (r < 0)
-			app_fails("pmx_event: %s", pmx_strerror(r));
+			app_fails("pmx_poll_event: %s", pmx_strerror(r));
 		if (!word_waits()) {
 			sleeps++;
 			by_fd += sleep_till_told();
@@ -90,7 +90,7 @@ notify_target(bool unused)
 			expect_word("wake");
 		} else if (sscanf(word, "expect %u %u", &phase, &wanted) == 2 && phase < PHASES) {
 			/* all were told to be here: no more may come, and none later */
-			while ((r = pmx_event(ctx, &event)) == 1)
+			while ((r = pmx_poll_event(ctx, &event)) == 1)
 				take_event(&event);
 			if (arrived[phase] != wanted)
 				app_fails("%u notifications came in phase %u, not %u",

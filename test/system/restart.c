@@ -403,7 +403,7 @@ app(char **argv)
 {
 	const struct pmx_addr peer = {(uint16_t)atoi(argv[4]), (uint16_t)atoi(argv[5])};
 	const struct pmx_context_params params = {
-		.context = (uint16_t)atoi(argv[3]),
+		.size = sizeof(params),
 		.open_wait_us = 5000000, /* its peers are started beside it */
 		.send_buffers = 64,
 		.receive_buffers = 64,
@@ -416,10 +416,10 @@ app(char **argv)
 	me = &file->apps[atoi(argv[2])];
 	if (peer_index >= APPS_MAX)
 		die("no such peer");
-	int result = pmx_node_attach(&node, argv[1], -1);
+	int result = pmx_node_attach(&node, argv[1], NULL);
 
 	if (result == 0)
-		result = pmx_context_open(&ctx, node, &params);
+		result = pmx_context_open(&ctx, node, atoi(argv[3]), &params);
 	if (result != 0)
 		die("attaching to %s: %s", argv[1], pmx_strerror(result));
 	make_shared();

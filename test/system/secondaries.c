@@ -53,13 +53,13 @@ static int
 again(struct pmx_node *node)
 {
 	const struct pmx_context_params params = {
-		.context = 14,
+		.size = sizeof(params),
 		.send_buffers = 8,
 		.receive_buffers = 8,
 	};
 	struct pmx_context *ctx = NULL; /* the primary may end before it is open */
 	struct pmx_message m;
-	int result = pmx_context_open(&ctx, node, &params);
+	int result = pmx_context_open(&ctx, node, 14, &params);
 
 	while (result == 0)
 		result = pmx_receive_wait(ctx, &m, 1000000);
@@ -67,7 +67,7 @@ again(struct pmx_node *node)
 	fflush(stdout);
 	result = result == -EPIPE ? pmx_reattach(node, 20000000) : result;
 	if (result == 0 && ctx == NULL)
-		result = pmx_context_open(&ctx, node, &params);
+		result = pmx_context_open(&ctx, node, 14, &params);
 	if (result == 0)
 		result = pmx_send_copy(ctx, pmx_context_addr(ctx), "x", 1, NULL);
 	if (result == 0)
@@ -91,7 +91,7 @@ main(int argc, char **argv)
 			-1, 0) == MAP_FAILED)
 		return 1;
 	interrupt_every(strcmp(argv[1], "interrupted") == 0 ? 20 : 0);
-	int result = pmx_node_attach(&node, argv[2], -1);
+	int result = pmx_node_attach(&node, argv[2], NULL);
 
 	interrupt_every(0);
 	printf("%d %s\n", result, pmx_strerror(result));

@@ -176,7 +176,7 @@ static void
 start(unsigned n, const char *matching, const char *more)
 {
 	char text[1024], error[256];
-	struct pmx_node_params params = {.config_text = text};
+	struct pmx_node_params params = {.size = sizeof(params), .config_text = text};
 
 	snprintf(text, sizeof(text),
 		"[node]\nid = %u\nname = silent%u\n[engine]\nmatching = %s\n[link 0]\n"
@@ -194,8 +194,7 @@ start(unsigned n, const char *matching, const char *more)
 static void
 open_context(struct pmx_context **ctx, unsigned node, uint16_t number)
 {
-	const struct pmx_context_params params = {.context = number};
-	int e = pmx_context_open(ctx, nodes[node], &params);
+	int e = pmx_context_open(ctx, nodes[node], number, NULL);
 
 	if (e != 0)
 		fail("context %u.%u: %s", node, number, pmx_strerror(e));
@@ -249,7 +248,7 @@ main(int argc, char **argv)
 	struct pmx_match_stat stat;
 	uint64_t looked_kb = resident_kb() - before, looked = sent;
 
-	pmx_match_stat(silent, &stat);
+	pmx_match_read_stat(silent, &stat);
 	if (looked > UNEXPECTED + RING + SENDS)
 		fail("%lu messages at a receiver that takes none", looked);
 	double each = by_engine
@@ -265,7 +264,7 @@ main(int argc, char **argv)
 		poll_nodes();
 		ping();
 	}
-	pmx_match_stat(silent, &stat);
+	pmx_match_read_stat(silent, &stat);
 	if (!failed && (sent != total || stat.waiting != 0))
 		fail("%lu sent of %lu, %u wait", sent, total, stat.waiting);
 	printf("# %s, %lu messages of %u bytes: stopped after %lu (%lu kB more memory), after %lu "

@@ -138,13 +138,12 @@ main(int argc, char **argv)
 			stderr);
 		return 2;
 	}
-	struct pmx_context_params params = {.context = (uint16_t)atoi(argv[2])};
 
 	use_epoll = strcmp(argv[4], "epoll") == 0;
-	int r = pmx_node_attach(&node, argv[1], -1);
+	int r = pmx_node_attach(&node, argv[1], NULL);
 
 	if (r == 0)
-		r = pmx_context_open(&ctx, node, &params);
+		r = pmx_context_open(&ctx, node, atoi(argv[2]), NULL);
 	if (r != 0) {
 		printf("failed attaching: %s\n", pmx_strerror(r));
 		return 1;

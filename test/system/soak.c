@@ -403,9 +403,8 @@ open_all(void)
 	for (unsigned i = 0; i < NODES; i++) {
 		sides[i].pool_before = rte_mempool_avail_count(sides[i].node->embedded->pool);
 		for (unsigned c = 0; c < CONTEXTS; c++) {
-			struct pmx_context_params params = {.context = (uint16_t)c};
 			struct endpoint *e = &sides[i].ends[c];
-			int r = pmx_context_open(&e->ctx, sides[i].node, &params);
+			int r = pmx_context_open(&e->ctx, sides[i].node, c, NULL);
 
 			if (r != 0) {
 				fail("context %u of node %u: %s", c, i, pmx_strerror(r));
@@ -423,7 +422,12 @@ static int
 start(unsigned i, unsigned port, const char *more, int argc, char **argv)
 {
 	char text[2048], link[256], nodes[128], error[256];
-	struct pmx_node_params params = {.config_text = text, .eal_argc = argc, .eal_argv = argv};
+	struct pmx_node_params params = {
+		.size = sizeof(params),
+		.config_text = text,
+		.eal_argc = argc,
+		.eal_argv = argv,
+	};
 
 	snprintf(link, sizeof(link), "driver = loop\nport = soak");
 	snprintf(nodes, sizeof(nodes), "0 = auto\n1 = auto");

@@ -196,13 +196,13 @@ memory(void)
 static void
 holes(const char *instance)
 {
-	const struct pmx_context_params params = {.context = PMX_ANY_CONTEXT};
 	struct pmx_node *other;
 	struct pmx_context *c;
 	uint64_t taken = 0;
 	void *all = MAP_FAILED;
 
-	if (pmx_node_attach(&other, instance, -1) != 0 || pmx_context_open(&c, other, &params) != 0)
+	if (pmx_node_attach(&other, instance, NULL) != 0 ||
+		pmx_context_open(&c, other, PMX_ANY_CONTEXT, NULL) != 0)
 		return;
 	/* all hugepages that are free, down to the last */
 	for (uint64_t bytes = 1ull << 32; bytes >= LIFE; bytes /= 2) {
@@ -220,7 +220,7 @@ holes(const char *instance)
 	usleep(200000);
 	printf("# holes: %s, %lu MiB of hugepages held, the last %s\n",
 		result == 0 ? "made" : "refused", taken >> 20, all != MAP_FAILED ? "too" : "not");
-	check(pmx_node_attach(&other, instance, -1) == 0, "holes_in_a_channel", 0);
+	check(pmx_node_attach(&other, instance, NULL) == 0, "holes_in_a_channel", 0);
 	fflush(stdout);
 	_exit(failures != 0);
 }
@@ -393,14 +393,13 @@ main(int argc, char **argv)
 {
 	if (argc != 4)
 		return 2;
-	const struct pmx_context_params params = {.context = (uint16_t)atoi(argv[2])};
 
 	victim = (uint16_t)atoi(argv[3]);
 	setenv("PMX_ATTACH", "thin", 1);
-	int result = pmx_node_attach(&node, argv[1], -1);
+	int result = pmx_node_attach(&node, argv[1], NULL);
 
 	if (result == 0)
-		result = pmx_context_open(&ctx, node, &params);
+		result = pmx_context_open(&ctx, node, atoi(argv[2]), NULL);
 	if (result != 0) {
 		printf("not ok spy_attaches %s\n", pmx_strerror(result));
 		return 1;

@@ -233,7 +233,7 @@ calls(void)
 
 	returned("pmx_push", pmx_push(ctx, &t, &id));
 	returned("pmx_pull", pmx_pull(ctx, &t, &id));
-	returned("pmx_event", pmx_event(ctx, &event));
+	returned("pmx_poll_event", pmx_poll_event(ctx, &event));
 	returned("pmx_sends_pending", (int)pmx_sends_pending(ctx));
 	returned("pmx_transfers_pending", (int)pmx_transfers_pending(ctx));
 	result = pmx_before_select(ctx);
@@ -267,11 +267,10 @@ main(int argc, char **argv)
 			stderr);
 		return 2;
 	}
-	const struct pmx_context_params params = {.context = (uint16_t)atoi(argv[2])};
-	int r = pmx_node_attach(&node, argv[1], -1);
+	int r = pmx_node_attach(&node, argv[1], NULL);
 
 	if (r == 0)
-		r = pmx_context_open(&ctx, node, &params);
+		r = pmx_context_open(&ctx, node, atoi(argv[2]), NULL);
 	if (r != 0)
 		return fail("attaching: %s", pmx_strerror(r)), 1;
 	r = strcmp(argv[3], "hold") == 0       ? hold()

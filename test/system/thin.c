@@ -31,10 +31,9 @@ static struct pmx_context *ctx;
 static void
 open_it(const char *instance, const char *number)
 {
-	const struct pmx_context_params params = {.context = (uint16_t)atoi(number)};
 
-	must_succeed("pmx_node_attach", pmx_node_attach(&node, instance, -1));
-	must_succeed("pmx_context_open", pmx_context_open(&ctx, node, &params));
+	must_succeed("pmx_node_attach", pmx_node_attach(&node, instance, NULL));
+	must_succeed("pmx_context_open", pmx_context_open(&ctx, node, atoi(number), NULL));
 }
 
 static struct pmx_addr
@@ -286,10 +285,8 @@ main(int argc, char **argv)
 	if (strcmp(argv[1], "open") == 0) {
 		printf("opened %u\n", pmx_context_addr(ctx).context);
 		for (int i = 4; i < argc; i++) {
-			const struct pmx_context_params params = {
-				.context = (uint16_t)atoi(argv[i])};
-
-			must_succeed("pmx_context_open", pmx_context_open(&ctx, node, &params));
+			must_succeed("pmx_context_open",
+				pmx_context_open(&ctx, node, atoi(argv[i]), NULL));
 			printf("opened %u\n", pmx_context_addr(ctx).context);
 		}
 		pmx_node_close(node);
@@ -297,12 +294,11 @@ main(int argc, char **argv)
 	}
 	if (strcmp(argv[1], "often") == 0 && argc == 5) {
 		for (int i = atoi(argv[4]); i > 1; i--) {
-			const struct pmx_context_params params = {
-				.context = (uint16_t)atoi(argv[3])};
 			int result;
 
 			pmx_context_close(ctx);
-			while ((result = pmx_context_open(&ctx, node, &params)) == -EBUSY)
+			while ((result = pmx_context_open(&ctx, node, atoi(argv[3]), NULL)) ==
+				-EBUSY)
 				sched_yield(); /* it is still closing */
 			must_succeed("pmx_context_open", result);
 		}

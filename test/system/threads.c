@@ -106,7 +106,7 @@ transfer(struct pmx_context *c, unsigned self, uint8_t *local)
 		sched_yield();
 	if (result != 1)
 		fail("context %u: a push: %d", self, result);
-	while ((result = pmx_event(c, &event)) == 0)
+	while ((result = pmx_poll_event(c, &event)) == 0)
 		sched_yield();
 	if (result != 1 || event.len != BYTES)
 		fail("context %u: a notification: %d", self, result);
@@ -136,6 +136,7 @@ int
 main(int argc, char **argv)
 {
 	struct pmx_node_params params = {
+		.size = sizeof(params),
 		.config_text = config,
 		.eal_argc = argc - 1,
 		.eal_argv = argv + 1,
@@ -152,9 +153,8 @@ main(int argc, char **argv)
 		return 1;
 	}
 	for (unsigned i = 0; i < 2; i++) {
-		const struct pmx_context_params wanted = {.context = (uint16_t)i};
 
-		if (pmx_context_open(&ctx[i], node, &wanted) != 0 ||
+		if (pmx_context_open(&ctx[i], node, i, NULL) != 0 ||
 			pmx_alloc(ctx[i], 2 * BYTES, &shared[i]) != 0 ||
 			pmx_register(ctx[i], shared[i], 2 * BYTES,
 				PMX_REMOTE_READ | PMX_REMOTE_WRITE, &remote[i]) != 0) {

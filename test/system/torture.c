@@ -392,8 +392,7 @@ static void
 start(unsigned n, const char *watch)
 {
 	char text[512], error[256];
-	const struct pmx_context_params params = {0};
-	struct pmx_node_params node = {.config_text = text};
+	struct pmx_node_params node = {.size = sizeof(node), .config_text = text};
 
 	snprintf(text, sizeof(text),
 		"[node]\nid = %u\nname = torture%u\n[link 0]\ndriver = loop\nport = t\n"
@@ -405,7 +404,7 @@ start(unsigned n, const char *watch)
 	int e = pmx_node_start(&nodes[n], &node, error, sizeof(error));
 
 	if (e == 0)
-		e = pmx_context_open(&ctx[n], nodes[n], &params);
+		e = pmx_context_open(&ctx[n], nodes[n], 0, NULL);
 	if (e != 0) {
 		fprintf(stderr, "torture: node %u: %s %s\n", n, pmx_strerror(e), error);
 		exit(2);

@@ -212,11 +212,10 @@ static void
 open_end(unsigned i)
 {
 	struct end *e = &ends[i];
-	const struct pmx_context_params params = {.context = (uint16_t)(i % CONTEXTS)};
 	uint64_t locals = MEMORY / ENDS + 4096;
 	struct pmx_remote unused;
 	void *p;
-	int r = pmx_context_open(&e->ctx, nodes[i / CONTEXTS], &params);
+	int r = pmx_context_open(&e->ctx, nodes[i / CONTEXTS], i % CONTEXTS, NULL);
 
 	if (r != 0) {
 		fail("a context: %s", pmx_strerror(r));
@@ -324,7 +323,7 @@ start(unsigned n, const char *link, const char *fault, const char *more)
 		"[node]\nid = %u\nname = transfers%u\n%s[link 0]\n%s\n%s\n%s%s\n[limits]\n"
 		"contexts = %u\nmbufs = 16384\n%s\n[nodes]\n0 = auto\n1 = auto\n",
 		n, n, dma, port, link, fault[0] ? "fault = " : "", fault, CONTEXTS, more);
-	struct pmx_node_params params = {.config_text = text};
+	struct pmx_node_params params = {.size = sizeof(params), .config_text = text};
 	int r = pmx_node_start(&nodes[n], &params, error, sizeof(error));
 
 	if (r != 0) {

@@ -38,7 +38,7 @@ ask(struct end *by, verb verb, const struct pmx_remote *r, uint64_t len, uint32_
 	if (status != (e == 1 ? 0 : e))
 		fail("a pin that ended with %d has the status %d", e, status);
 	if (flags & PMX_EVENT &&
-		(pmx_event(by->ctx, &event) != 1 || event.kind != PMX_EVENT_ENDED ||
+		(pmx_poll_event(by->ctx, &event) != 1 || event.kind != PMX_EVENT_ENDED ||
 			event.immediate != 12345 || event.error != status ||
 			event.peer.context != r->owner.context))
 		fail("a pin that ended with %d has no such event", e);

@@ -308,12 +308,12 @@ end_take_events(struct end *e)
 	struct pmx_event event;
 	int r;
 
-	while ((r = pmx_event(e->ctx, &event)) == 1) {
+	while ((r = pmx_poll_event(e->ctx, &event)) == 1) {
 		if (event.kind == PMX_EVENT_PUSHED)
 			e->notified += event.immediate;
 		else
 			e->events++;
 	}
 	if (r < 0)
-		fail("pmx_event: %s", pmx_strerror(r));
+		fail("pmx_poll_event: %s", pmx_strerror(r));
 }

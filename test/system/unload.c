@@ -26,7 +26,6 @@
 int
 main(int argc, char **argv)
 {
-	const struct pmx_context_params params = {.context = PMX_ANY_CONTEXT};
 	void *library = argc == 3 ? dlopen(argv[1], RTLD_NOW) : NULL;
 	struct pmx_node *node;
 	struct pmx_context *ctx;
@@ -46,13 +45,13 @@ main(int argc, char **argv)
 	LOAD(pmx_strerror)
 	uint8_t *memory = mmap(NULL, 2 * BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 		-1, 0);
-	int e = pmx_node_attach_(&node, argv[2], -1);
+	int e = pmx_node_attach_(&node, argv[2], NULL);
 
 	if (memory == MAP_FAILED)
 		return 2;
 	memset(memory, 1, BYTES);
 	if (e == 0)
-		e = pmx_context_open_(&ctx, node, &params);
+		e = pmx_context_open_(&ctx, node, PMX_ANY_CONTEXT, NULL);
 	if (e == 0)
 		e = pmx_register_(ctx, memory, 2 * BYTES, PMX_REMOTE_WRITE | PMX_ADOPT, &remote);
 	if (e != 0) {

@@ -128,7 +128,8 @@ serve(void)
 
 		must_succeed("pmx_receive", got);
 		serve_matched(matched, &request);
-		told += pmx_event(ctx, &e) == 1 && e.kind == PMX_EVENT_PUSHED && e.immediate == 77;
+		told += pmx_poll_event(ctx, &e) == 1 && e.kind == PMX_EVENT_PUSHED &&
+			e.immediate == 77;
 		if (got == 0) {
 			wait_turn(begun);
 			continue;
@@ -251,7 +252,6 @@ ask(struct pmx_addr peer)
 int
 main(int argc, char **argv)
 {
-	struct pmx_context_params params = {.context = 0};
 	unsigned n = 0, c = 0;
 	Dl_info library;
 
@@ -259,9 +259,8 @@ main(int argc, char **argv)
 		(strcmp(argv[1], "ask") == 0 &&
 			(argc != 5 || sscanf(argv[4], "%u:%u", &n, &c) != 2)))
 		die("see the head of versions.c");
-	params.context = (uint16_t)atoi(argv[3]);
-	must_succeed("pmx_node_attach", pmx_node_attach(&node, argv[2], -1));
-	must_succeed("pmx_context_open", pmx_context_open(&ctx, node, &params));
+	must_succeed("pmx_node_attach", pmx_node_attach(&node, argv[2], NULL));
+	must_succeed("pmx_context_open", pmx_context_open(&ctx, node, atoi(argv[3]), NULL));
 	if (dladdr((void *)(uintptr_t)pmx_strerror, &library) != 0)
 		printf("by %s\n", library.dli_fname);
 	if (strcmp(argv[1], "serve") == 0)

@@ -97,7 +97,7 @@ pair_start(const char *matching, const char *limits)
 {
 	for (unsigned n = 0; n < NODES; n++) {
 		char text[512], error[256] = "";
-		struct pmx_node_params params = {.config_text = text};
+		struct pmx_node_params params = {.size = sizeof(params), .config_text = text};
 
 		snprintf(text, sizeof(text),
 			"[node]\nid = %u\nname = verbs%u\n[engine]\nmatching = %s\n[link 0]\n"
@@ -112,9 +112,8 @@ pair_start(const char *matching, const char *limits)
 		nodes[n]->embedded->links[0].ops = &tapped;
 		pool_before[n] = rte_mempool_avail_count(nodes[n]->embedded->pool);
 		for (uint16_t c = 0; c < CONTEXTS; c++) {
-			const struct pmx_context_params p = {.context = c};
 
-			assert_int_equal(pmx_context_open(&ctx[n][c], nodes[n], &p), 0);
+			assert_int_equal(pmx_context_open(&ctx[n][c], nodes[n], c, NULL), 0);
 		}
 	}
 	memset(sent_ops, 0, sizeof(sent_ops));

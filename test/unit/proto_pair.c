@@ -451,6 +451,7 @@ net_send(struct net *net, unsigned src, unsigned src_ctx, unsigned dst, unsigned
 		.life = n->life,
 		.len = len,
 		.frags = frags,
+		.last = net->payload_count - 1,
 		.sent_at = net->now,
 	};
 	n->tx_out += frags;
@@ -460,6 +461,19 @@ net_send(struct net *net, unsigned src, unsigned src_ctx, unsigned dst, unsigned
 		transmit(net, src, &now);
 	}
 	return (int)net->message_count - 1;
+}
+
+bool
+net_withdraw(struct net *net, int message)
+{
+	const struct net_message *m = &net->messages[message];
+	const bool done = !m->gone &&
+		proto_withdraw(net->nodes[m->src].p, proto_flow_key(m->src_ctx, m->dst, m->dst_ctx),
+			m->last, ECANCELED);
+
+	if (done && m->begun)
+		net_fail(net, "message %d was taken back after it had begun", message);
+	return done;
 }
 
 static void

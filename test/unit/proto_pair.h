@@ -48,6 +48,7 @@ struct net_message {
 	uint32_t len, frags;
 	uint32_t completed; /* fragments that came back by completion */
 	uint32_t arrived;   /* fragments delivered */
+	uint32_t last;      /* number of its last fragment's payload */
 	uint8_t error;      /* of its last completion */
 	bool gone;          /* the source was restarted */
 	bool begun;         /* a frame of it has left */
@@ -132,6 +133,9 @@ int net_load(struct net *net, unsigned node, unsigned ctx);
 /* Sends; the message's number, or a negative errno. */
 int net_send(struct net *net, unsigned src, unsigned src_ctx, unsigned dst, unsigned dst_ctx,
 	uint32_t len);
+/* Take a message back that was sent; whether it was. It fails the test if a frame of it had
+ * left. */
+bool net_withdraw(struct net *net, int message);
 /* Give all held room of an application back now. */
 void net_give_room(struct net *net, unsigned node, unsigned ctx);
 /* Give a node a frame as it is; what proto_rx said. */

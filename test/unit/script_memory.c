@@ -171,7 +171,7 @@ transfers__order_and_events(void **state)
 	}
 	script_settle();
 	for (unsigned n = 0; n < NODES; n++) {
-		while (pmx_event(ctx[n][0], &e) == 1)
+		while (pmx_poll_event(ctx[n][0], &e) == 1)
 			record_note("%u.0 is told: kind %u, of %u.%u, %u bytes, %u, error %d", n,
 				e.kind, e.peer.node, e.peer.context, (unsigned)e.len,
 				(unsigned)e.immediate, e.error);

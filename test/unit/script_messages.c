@@ -47,7 +47,7 @@ note_sends(void)
 		for (unsigned c = 0; c < CONTEXTS; c++) {
 			struct pmx_context_stat s;
 
-			pmx_context_stat(ctx[n][c], &s);
+			pmx_context_read_stat(ctx[n][c], &s);
 			record_note("%u.%u: sent %u, errors %u, received %u", n, c,
 				(unsigned)s.sent, (unsigned)s.send_errors, (unsigned)s.received);
 		}

@@ -107,12 +107,12 @@ turns__idle_contexts_are_heard(void **state)
 	e = &nodes[0]->embedded->engines[0];
 	for (unsigned i = 0; i < MORE; i++) {
 		const struct pmx_context_params params = {
-			.context = PMX_ANY_CONTEXT,
+			.size = sizeof(params),
 			.send_buffers = 32,
 			.receive_buffers = 64,
 		};
 
-		assert_int_equal(pmx_context_open(&idle[i], nodes[0], &params), 0);
+		assert_int_equal(pmx_context_open(&idle[i], nodes[0], PMX_ANY_CONTEXT, &params), 0);
 	}
 	for (unsigned round = 0; round < 3; round++) {
 		UNTIL(e->busy_count <= TURNS_FEW);
@@ -610,7 +610,6 @@ close__held_frames_go_back(void **state)
 	(void)state;
 	pair_start("client", "");
 	for (unsigned round = 0; round < 20; round++) {
-		const struct pmx_context_params p = {.context = 0};
 
 		for (unsigned i = 0; i < 64; i++) {
 			if (pmx_send_copy(ctx[0][0], (struct pmx_addr){1, 0}, bytes, sizeof(bytes),
@@ -622,7 +621,7 @@ close__held_frames_go_back(void **state)
 		pair_poll();
 		pmx_context_close(ctx[1][0]);
 		keep_and_lose = 0;
-		assert_int_equal(pmx_context_open(&ctx[1][0], nodes[1], &p), 0);
+		assert_int_equal(pmx_context_open(&ctx[1][0], nodes[1], 0, NULL), 0);
 		UNTIL(pmx_sends_pending(ctx[0][0]) == 0);
 	}
 }
@@ -632,7 +631,6 @@ close__held_frames_go_back(void **state)
 static void
 abort__what_waits_for_room_ends(void **state)
 {
-	const struct pmx_context_params p = {.context = 1};
 	const struct channel *ch;
 	struct inlet *in;
 	uint8_t byte = 0;
@@ -650,7 +648,7 @@ abort__what_waits_for_room_ends(void **state)
 	UNTIL(ch->state == CHANNEL_CLOSED);
 	assert_null(in->local_head);
 	pmx_context_close(ctx[1][1]);
-	assert_int_equal(pmx_context_open(&ctx[1][1], nodes[1], &p), 0);
+	assert_int_equal(pmx_context_open(&ctx[1][1], nodes[1], 1, NULL), 0);
 }
 
 /* Who sleeps in poll() is woken when the primary ends, and need not wait for the end of its
@@ -719,9 +717,8 @@ send__a_refusal_comes_at_once_and_is_never_taken_for_success(void **state)
 		result = pmx_is_send_done(ctx[0][0], later);
 		assert_true(result == 1 || result == -ESTALE);
 		assert_int_equal(pmx_is_send_done(ctx[0][0], again + (UINT64_C(9) << 16)), -EINVAL);
-		const struct pmx_context_params reopened = {.context = 1};
 
-		assert_int_equal(pmx_context_open(&ctx[to][1], nodes[to], &reopened), 0);
+		assert_int_equal(pmx_context_open(&ctx[to][1], nodes[to], 1, NULL), 0);
 	}
 }
 
@@ -732,37 +729,41 @@ send__waits_for_the_opening_if_asked_to(void **state)
 	(void)state;
 	pair_start("client", "");
 	for (uint16_t to = 0; to < NODES; to++) {
-		struct pmx_context_params params = {.context = 0, .open_wait_us = 20000000};
-		const struct pmx_context_params late = {.context = 1};
+		struct pmx_context_params params = {
+			.size = sizeof(params),
+			.open_wait_us = 20000000,
+		};
 		struct pmx_message msg;
 		pmx_send_id id;
 
 		pmx_context_close(ctx[0][0]);
-		assert_int_equal(pmx_context_open(&ctx[0][0], nodes[0], &params), 0);
+		assert_int_equal(pmx_context_open(&ctx[0][0], nodes[0], 0, &params), 0);
 		pmx_context_close(ctx[to][1]);
 		assert_int_equal(pmx_send_copy(ctx[0][0], (struct pmx_addr){to, 1}, "x", 1, &id),
 			0);
 		for (unsigned i = 0; i < 1000; i++)
 			pair_poll();
 		assert_int_equal(pmx_is_send_done(ctx[0][0], id), 0);
-		assert_int_equal(pmx_context_open(&ctx[to][1], nodes[to], &late), 0);
+		assert_int_equal(pmx_context_open(&ctx[to][1], nodes[to], 1, NULL), 0);
 		UNTIL(pmx_receive(ctx[to][1], &msg) == 1);
 		pmx_release_receive_buffer(ctx[to][1], &msg);
 		UNTIL(pmx_is_send_done(ctx[0][0], id) == 1);
 	}
-	const struct pmx_context_params beyond = {.open_wait_us = PMX_OPEN_WAIT_MAX + 1};
+	const struct pmx_context_params beyond = {
+		.size = sizeof(beyond),
+		.open_wait_us = PMX_OPEN_WAIT_MAX + 1,
+	};
 	struct pmx_context *never;
 
 	pmx_context_close(ctx[0][0]);
 	ctx[0][0] = NULL;
-	assert_int_equal(pmx_context_open(&never, nodes[0], &beyond), -EINVAL);
+	assert_int_equal(pmx_context_open(&never, nodes[0], 0, &beyond), -EINVAL);
 }
 
 /* The first message to a context that was closed and opened again arrives there. */
 static void
 send__the_first_to_a_reopened_context_arrives(void **state)
 {
-	const struct pmx_context_params again = {.context = 0};
 	const struct pmx_addr to = {1, 0};
 	struct pmx_message msg;
 	pmx_send_id id;
@@ -776,7 +777,7 @@ send__the_first_to_a_reopened_context_arrives(void **state)
 		pmx_release_receive_buffer(ctx[1][0], &msg);
 		UNTIL(pmx_is_send_done(ctx[0][0], id) == 1);
 		pmx_context_close(ctx[1][0]);
-		assert_int_equal(pmx_context_open(&ctx[1][0], nodes[1], &again), 0);
+		assert_int_equal(pmx_context_open(&ctx[1][0], nodes[1], 0, NULL), 0);
 	}
 }
 

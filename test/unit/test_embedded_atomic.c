@@ -37,10 +37,10 @@ memory_of(struct pmx_context *owner, bool kernels)
 	return p;
 }
 
-static struct pmx_atomic
+static struct pmx_atomic_transfer
 asked(const struct pmx_remote *r, enum pmx_atomic_op op, enum pmx_atomic_type type)
 {
-	return (struct pmx_atomic){
+	return (struct pmx_atomic_transfer){
 		.peer = r->owner,
 		.key = r->key,
 		.remote = r->addr,
@@ -51,7 +51,7 @@ asked(const struct pmx_remote *r, enum pmx_atomic_op op, enum pmx_atomic_type ty
 }
 
 static int
-ends(struct pmx_context *from, const struct pmx_atomic *a)
+ends(struct pmx_context *from, const struct pmx_atomic_transfer *a)
 {
 	pmx_transfer_id id;
 	int result;
@@ -114,7 +114,8 @@ all_operations(struct pmx_context *from, const struct pmx_remote *r, uint8_t *at
 		uint8_t six[64], three[64], then[64], before[64];
 
 		for (unsigned i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-			struct pmx_atomic a = asked(r, table[i].op, (enum pmx_atomic_type)t);
+			struct pmx_atomic_transfer a = asked(r, table[i].op,
+				(enum pmx_atomic_type)t);
 
 			if (table[i].bits && t >= PMX_FLOAT) {
 				assert_int_equal(pmx_atomic(from, &a, NULL), -EOPNOTSUPP);
@@ -206,7 +207,7 @@ atomic__signs(void **state)
 
 	assert_int_equal(pmx_register(ctx[1][0], at, PAGES, BOTH, &r), 0);
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct pmx_atomic a = asked(&r, cases[i].op, cases[i].type);
+		struct pmx_atomic_transfer a = asked(&r, cases[i].op, cases[i].type);
 		uint8_t operand[8], then[8];
 
 		element(a.type, cases[i].was, at);
@@ -262,7 +263,7 @@ all_count(const char *limits, unsigned lose, bool kernels)
 		assert_int_equal(pthread_create(&thread, NULL, count_here, NULL), 0);
 	while (begun < ALL) {
 		for (unsigned c = 0; c < NODES * CONTEXTS && begun < ALL; c++) {
-			struct pmx_atomic a = asked(&r, PMX_ATOMIC_SUM, PMX_UINT64);
+			struct pmx_atomic_transfer a = asked(&r, PMX_ATOMIC_SUM, PMX_UINT64);
 
 			a.operands = &one;
 			a.before = &before[begun];
@@ -326,7 +327,7 @@ atomic__ordered(void **state)
 
 	assert_int_equal(pmx_register(ctx[1][0], at, PAGES, BOTH, &r), 0);
 	for (uint64_t i = 1; i <= TIMES; i++) {
-		struct pmx_atomic add = asked(&r, PMX_ATOMIC_SUM, PMX_UINT64);
+		struct pmx_atomic_transfer add = asked(&r, PMX_ATOMIC_SUM, PMX_UINT64);
 		uint64_t before = 0, one = 1, pulled = 0;
 		struct pmx_transfer t = {
 			.peer = r.owner,
@@ -367,7 +368,7 @@ atomic__tells_of_its_end(void **state)
 
 	assert_int_equal(pmx_register(ctx[1][0], at, PAGES, BOTH, &r), 0);
 	*at = 41;
-	struct pmx_atomic a = asked(&r, PMX_ATOMIC_SUM, PMX_INT32);
+	struct pmx_atomic_transfer a = asked(&r, PMX_ATOMIC_SUM, PMX_INT32);
 
 	a.operands = &one;
 	a.before = &before;
@@ -376,7 +377,7 @@ atomic__tells_of_its_end(void **state)
 	a.status = &status;
 	assert_int_equal(pmx_atomic(ctx[0][0], &a, NULL), 0);
 	assert_int_equal(status, 1);
-	UNTIL(pmx_event(ctx[0][0], &event) == 1);
+	UNTIL(pmx_poll_event(ctx[0][0], &event) == 1);
 	assert_int_equal(event.kind, PMX_EVENT_ENDED);
 	assert_int_equal(event.immediate, 99);
 	assert_int_equal(event.error, 0);
@@ -399,7 +400,7 @@ atomic__refused(void **state)
 
 	assert_int_equal(pmx_register(ctx[1][0], at, 4096, BOTH, &r), 0);
 	assert_int_equal(pmx_register(ctx[1][0], at, 4096, PMX_REMOTE_READ, &read_only), 0);
-	struct pmx_atomic a = asked(&read_only, PMX_ATOMIC_WRITE, PMX_UINT64);
+	struct pmx_atomic_transfer a = asked(&read_only, PMX_ATOMIC_WRITE, PMX_UINT64);
 
 	a.operands = x;
 	a.before = before;

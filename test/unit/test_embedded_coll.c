@@ -108,17 +108,17 @@ open_group(uint32_t count)
 	struct pmx_addr list[ALL];
 	int results[ALL] = {0};
 	const struct pmx_group_params p = {
+		.size = sizeof(p),
 		.id = NUMBER,
 		.count = count,
 		.members = list,
-		.timeout_us = 30000000,
 	};
 
 	members = count;
 	for (unsigned n = 0; n < count; n++)
 		list[n] = member(n);
 	for (unsigned n = 0; n < count; n++)
-		assert_int_equal(pmx_group_open(ctx[n], &p, &group[n], &opening[n]), 0);
+		assert_int_equal(pmx_group_open(ctx[n], &p, 30000000, &group[n], &opening[n]), 0);
 	/* all of them ask: who has just left a group of that number joins the next one by its
 	 * calls */
 	UNTIL(all_opened(results, count));
@@ -134,7 +134,7 @@ start(void **state)
 	memset(group, 0, sizeof(group));
 	for (unsigned n = 0; n < NODES; n++) {
 		char text[600], error[256] = "";
-		const struct pmx_node_params params = {.config_text = text};
+		const struct pmx_node_params params = {.size = sizeof(params), .config_text = text};
 
 		snprintf(text, sizeof(text),
 			"[node]\nid = %u\nname = coll%u\n[link 0]\ndriver = loop\nport = coll\n"
@@ -149,9 +149,8 @@ start(void **state)
 		}
 	}
 	for (unsigned n = 0; n < ALL; n++) {
-		const struct pmx_context_params p = {.context = n % CTXS};
 
-		if (pmx_context_open(&ctx[n], nodes[n / CTXS], &p) != 0)
+		if (pmx_context_open(&ctx[n], nodes[n / CTXS], n % CTXS, NULL) != 0)
 			return -1;
 	}
 	return 0;
@@ -742,16 +741,16 @@ coll__two_nodes_that_do_not_reach_each_other(void **state)
 	uint8_t in[LONELY][LONELY * 8] = {{0}}, out[LONELY][LONELY * 8];
 	time_t end = time(NULL) + PATIENCE_S;
 	const struct pmx_group_params p = {
+		.size = sizeof(p),
 		.id = NUMBER,
 		.count = LONELY,
 		.members = list,
-		.timeout_us = 30000000,
 	};
 
 	(void)state;
 	for (unsigned n = 0; n < LONELY; n++) {
 		char text[600], error[256] = "";
-		const struct pmx_node_params params = {.config_text = text};
+		const struct pmx_node_params params = {.size = sizeof(params), .config_text = text};
 
 		/* where nobody listens, for nodes 1 and 2 of each other */
 		snprintf(text, sizeof(text),
@@ -762,15 +761,15 @@ coll__two_nodes_that_do_not_reach_each_other(void **state)
 			n, n, port + n, port, port + (n == 2 ? 9 : 1), port + (n == 1 ? 9 : 2));
 		if (pmx_node_start(&apart[n], &params, error, sizeof(error)) != 0)
 			fail_msg("%s", error);
-		assert_int_equal(pmx_context_open(&c[n], apart[n], &(struct pmx_context_params){0}),
-			0);
+		assert_int_equal(pmx_context_open(&c[n], apart[n], 0, NULL), 0);
 		list[n] = (struct pmx_addr){(uint16_t)n, 0};
 	}
 	for (unsigned step = 0; step < 2; step++) {
 		for (unsigned n = 0; n < LONELY; n++) {
 			ended[n] = 0;
-			assert_int_equal(step == 0 ? pmx_group_open(c[n], &p, &g[n], &r[n])
-						   : pmx_alltoall(g[n], in[n], out[n], 8, &r[n]),
+			assert_int_equal(step == 0
+					? pmx_group_open(c[n], &p, 30000000, &g[n], &r[n])
+					: pmx_alltoall(g[n], in[n], out[n], 8, &r[n]),
 				0);
 		}
 		while (ended[0] == 0 || ended[1] == 0 || ended[2] == 0) {

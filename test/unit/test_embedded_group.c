@@ -48,7 +48,7 @@ poll_all(void)
 	for (unsigned n = 0; n < ALL; n++) {
 		if (ctx[n] == NULL || nodes[n / CTXS] == NULL)
 			continue;
-		events[n] += n != takes_none && pmx_event(ctx[n], &event[n]) == 1;
+		events[n] += n != takes_none && pmx_poll_event(ctx[n], &event[n]) == 1;
 		if (request[n] == 0)
 			continue;
 		ended[n] = pmx_test(ctx[n], &request[n], &said[n]);
@@ -89,16 +89,16 @@ opens(unsigned n, uint32_t count, int64_t timeout_us)
 {
 	struct pmx_addr members[ALL];
 	const struct pmx_group_params p = {
+		.size = sizeof(p),
 		.id = NUMBER,
 		.count = count,
 		.members = members,
-		.timeout_us = timeout_us,
 	};
 
 	for (unsigned i = 0; i < count; i++)
 		members[i] = member(i);
 	ended[n] = 1;
-	return pmx_group_open(ctx[n], &p, &group[n], &request[n]);
+	return pmx_group_open(ctx[n], &p, timeout_us, &group[n], &request[n]);
 }
 
 static void
@@ -131,7 +131,7 @@ start(void **state)
 	memset(group, 0, sizeof(group));
 	for (unsigned n = 0; n < NODES; n++) {
 		char text[512], error[256] = "";
-		const struct pmx_node_params params = {.config_text = text};
+		const struct pmx_node_params params = {.size = sizeof(params), .config_text = text};
 
 		snprintf(text, sizeof(text),
 			"[node]\nid = %u\nname = group%u\n[link 0]\ndriver = loop\nport = group\n"
@@ -146,9 +146,8 @@ start(void **state)
 		}
 	}
 	for (unsigned n = 0; n < ALL; n++) {
-		const struct pmx_context_params p = {.context = n % CTXS};
 
-		if (pmx_context_open(&ctx[n], nodes[n / CTXS], &p) != 0)
+		if (pmx_context_open(&ctx[n], nodes[n / CTXS], n % CTXS, NULL) != 0)
 			return -1;
 	}
 	return 0;
@@ -271,20 +270,21 @@ static void
 group__refuses_what_is_wrong(void **state)
 {
 	struct pmx_addr twice[] = {member(0), member(1), member(0)}, other[] = {member(1)};
-	struct pmx_group_params p = {.id = 1, .count = 3, .members = twice};
+	struct pmx_group_params p = {.size = sizeof(p), .id = 1, .count = 3, .members = twice};
 	struct pmx_group *g;
 	pmx_request r;
 
 	(void)state;
-	assert_int_equal(pmx_group_open(ctx[0], &p, &g, &r), -EINVAL);
-	p = (struct pmx_group_params){.id = 1, .count = 1, .members = other};
-	assert_int_equal(pmx_group_open(ctx[0], &p, &g, &r), -EINVAL);
+	assert_int_equal(pmx_group_open(ctx[0], &p, 10000000, &g, &r), -EINVAL);
+	p = (struct pmx_group_params){.size = sizeof(p), .id = 1, .count = 1, .members = other};
+	assert_int_equal(pmx_group_open(ctx[0], &p, 10000000, &g, &r), -EINVAL);
 	p.count = 0;
-	assert_int_equal(pmx_group_open(ctx[0], &p, &g, &r), -EINVAL);
+	assert_int_equal(pmx_group_open(ctx[0], &p, 10000000, &g, &r), -EINVAL);
 	p.count = 7; /* limits.group_members = 6 */
-	assert_int_equal(pmx_group_open(ctx[0], &p, &g, &r), -EINVAL);
-	p = (struct pmx_group_params){.count = 2, .members = twice}; /* without a number */
-	assert_int_equal(pmx_group_open(ctx[0], &p, &g, &r), -EINVAL);
+	assert_int_equal(pmx_group_open(ctx[0], &p, 10000000, &g, &r), -EINVAL);
+	/* without a number */
+	p = (struct pmx_group_params){.size = sizeof(p), .count = 2, .members = twice};
+	assert_int_equal(pmx_group_open(ctx[0], &p, 10000000, &g, &r), -EINVAL);
 	all_open(3);
 	assert_int_equal(pmx_group_barrier(group[0], NULL), -EINVAL);
 	assert_int_equal(pmx_group_lock(group[0], 8, 0, &r), -EINVAL);
@@ -307,11 +307,11 @@ group__refuses_what_is_wrong(void **state)
 	assert_int_equal(opens(0, 3, 0), 0);
 	UNTIL(ended[0] != 1);
 	assert_int_equal(ended[0], -EEXIST);
-	p = (struct pmx_group_params){.id = 2, .count = 3, .members = twice};
+	p = (struct pmx_group_params){.size = sizeof(p), .id = 2, .count = 3, .members = twice};
 	twice[0] = member(0), twice[2] = member(2);
-	assert_int_equal(pmx_group_open(ctx[0], &p, &g, &r), -ENOSPC);
+	assert_int_equal(pmx_group_open(ctx[0], &p, 10000000, &g, &r), -ENOSPC);
 	closes(0);
-	assert_int_equal(pmx_group_open(ctx[0], &p, &g, &r), 0);
+	assert_int_equal(pmx_group_open(ctx[0], &p, 10000000, &g, &r), 0);
 	pmx_group_close(g);
 	assert_int_equal(pmx_test(ctx[0], &r, NULL), -ECANCELED);
 	group[0] = first;

@@ -23,7 +23,7 @@ stat_of(const struct pmx_context *x)
 {
 	struct pmx_context_stat s;
 
-	pmx_context_stat(x, &s);
+	pmx_context_read_stat(x, &s);
 	return s;
 }
 
@@ -141,7 +141,7 @@ static void
 inline__a_context_with_few_buffers(void **state)
 {
 	const struct pmx_context_params params = {
-		.context = PMX_ANY_CONTEXT,
+		.size = sizeof(params),
 		.send_buffers = 5,
 		.receive_buffers = 8,
 	};
@@ -150,7 +150,7 @@ inline__a_context_with_few_buffers(void **state)
 	(void)state;
 	pair_contexts = CONTEXTS + 1;
 	pair_start("client", GIVES_UP_SOON);
-	assert_int_equal(pmx_context_open(&x, nodes[0], &params), 0);
+	assert_int_equal(pmx_context_open(&x, nodes[0], PMX_ANY_CONTEXT, &params), 0);
 	assert_int_equal(x->inline_sends, 5);
 	for (uint32_t i = 0; i < 10; i++)
 		assert_int_equal(pmx_send_copy(x, TO, &i, sizeof(i), NULL), 0);
@@ -173,10 +173,9 @@ inline__none_is_refused_for_want_of_them(void **state)
 	pair_contexts = CONTEXTS + MORE;
 	pair_start("client", GIVES_UP_SOON);
 	for (unsigned i = 0; i < MORE; i++) {
-		const struct pmx_context_params params = {.context = PMX_ANY_CONTEXT};
 		uint32_t number = i;
 
-		assert_int_equal(pmx_context_open(&more[i], nodes[0], &params), 0);
+		assert_int_equal(pmx_context_open(&more[i], nodes[0], PMX_ANY_CONTEXT, NULL), 0);
 		if (more[i]->inline_sends < least)
 			least = more[i]->inline_sends;
 		for (unsigned k = 0; k < more[i]->send_buffers; k++)

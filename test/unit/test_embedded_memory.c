@@ -277,15 +277,15 @@ rhi_sig__notifications_keep_their_order(void **state)
 				UNTIL(remote_context()->events_waiting == i);
 		}
 		pmx_node_poll(nodes[0]); /* the last one is on its way */
-		assert_int_equal(pmx_event(ctx[1][0], &event), 1);
+		assert_int_equal(pmx_poll_event(ctx[1][0], &event), 1);
 		assert_int_equal(event.immediate, 0);
 		for (unsigned i = 1; i < 5; i++) {
 			pmx_node_poll(nodes[1]);
-			UNTIL(pmx_event(ctx[1][0], &event) == 1);
+			UNTIL(pmx_poll_event(ctx[1][0], &event) == 1);
 			assert_int_equal(event.immediate, i);
 		}
 		UNTIL(pmx_sync_wait(ctx[0][0], 0) == 0);
-		assert_int_equal(pmx_event(ctx[1][0], &event), 0);
+		assert_int_equal(pmx_poll_event(ctx[1][0], &event), 0);
 		UNTIL(rma_lane(&nodes[1]->embedded->engines[0])->rma->requests.head == NULL);
 	}
 	check_requests();
@@ -312,7 +312,7 @@ rhi_sig__a_notification_that_waited_ends_well_after_a_refusal(void **state)
 	}
 	UNTIL(remote_context()->events_waiting == 1);
 	for (unsigned i = 0; i < 2; i++)
-		UNTIL(pmx_event(ctx[1][0], &event) == 1);
+		UNTIL(pmx_poll_event(ctx[1][0], &event) == 1);
 	for (unsigned i = 0; i < 3; i++) {
 		UNTIL(pmx_transfer_done(ctx[0][0], id[i]) != 0);
 		assert_int_equal(pmx_transfer_done(ctx[0][0], id[i]), ends[i]);
@@ -324,7 +324,6 @@ rhi_sig__a_notification_that_waited_ends_well_after_a_refusal(void **state)
 static void
 rhi_sig__notifications_that_wait_end_with_their_context(void **state)
 {
-	const struct pmx_context_params p = {.context = 0};
 
 	(void)state;
 	pair_start("client", "events = 1");
@@ -336,7 +335,7 @@ rhi_sig__notifications_that_wait_end_with_their_context(void **state)
 	}
 	UNTIL(remote_context()->events_waiting == 4);
 	pmx_context_close(ctx[1][0]);
-	assert_int_equal(pmx_context_open(&ctx[1][0], nodes[1], &p), 0);
+	assert_int_equal(pmx_context_open(&ctx[1][0], nodes[1], 0, NULL), 0);
 	UNTIL(pmx_sync_wait(ctx[0][0], 0) == 0);
 	check_requests();
 }
@@ -373,12 +372,12 @@ rhi_sig__a_pull_tells_its_target(void **state)
 		assert_int_equal(pmx_pull(ctx[0][0], &t, &id), 0);
 		UNTIL(pmx_transfer_done(ctx[0][0], id) != 0);
 		assert_int_equal(pmx_transfer_done(ctx[0][0], id), 1);
-		UNTIL(pmx_event(ctx[1][0], &event) == 1);
+		UNTIL(pmx_poll_event(ctx[1][0], &event) == 1);
 		assert_int_equal(event.kind, PMX_EVENT_PULLED);
 		assert_int_equal(event.immediate, 70 + i);
 		assert_int_equal(event.len, t.len);
 		assert_int_equal(event.peer.node, 0);
-		assert_int_equal(pmx_event(ctx[1][0], &event), 0);
+		assert_int_equal(pmx_poll_event(ctx[1][0], &event), 0);
 	}
 	/* the right to read is what it takes */
 	assert_int_equal(pmx_register(ctx[1][0], only_read, 64, PMX_REMOTE_READ, &read), 0);
@@ -392,9 +391,9 @@ rhi_sig__a_pull_tells_its_target(void **state)
 		UNTIL(pmx_transfer_done(ctx[0][0], id) != 0);
 		assert_int_equal(pmx_transfer_done(ctx[0][0], id), i == 0 ? 1 : -EACCES);
 	}
-	UNTIL(pmx_event(ctx[1][0], &event) == 1);
+	UNTIL(pmx_poll_event(ctx[1][0], &event) == 1);
 	assert_int_equal(event.kind, PMX_EVENT_PULLED);
-	assert_int_equal(pmx_event(ctx[1][0], &event), 0);
+	assert_int_equal(pmx_poll_event(ctx[1][0], &event), 0);
 	struct pmx_transfer t = transfer(local[0], 64, NULL, PMX_NOTIFY);
 
 	t.part = &bitmap;

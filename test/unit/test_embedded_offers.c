@@ -97,7 +97,6 @@ rhi_msg__send_pending_is_pulled_engine(void **state)
 static void
 reopened(const char *matching, bool receive_first, unsigned which, bool late_port)
 {
-	const struct pmx_context_params params = {.context = 0};
 	struct pmx_matched s = {.peer = {1, 0}, .tag = 5, .data = from_bytes, .len = LONG};
 	struct pmx_matched r = {.peer = PMX_ANY_SOURCE, .tag = 5, .data = to_bytes, .len = LONG};
 	struct pmx_status status;
@@ -106,7 +105,7 @@ reopened(const char *matching, bool receive_first, unsigned which, bool late_por
 	exchange(matching, receive_first);
 	assert_true(pair_is_quiet());
 	pmx_context_close(ctx[which][0]);
-	assert_int_equal(pmx_context_open(&ctx[which][0], nodes[which], &params), 0);
+	assert_int_equal(pmx_context_open(&ctx[which][0], nodes[which], 0, NULL), 0);
 	if (which == 1) { /* it is heard of: what is sent to it is not sent to its former life */
 		struct pmx_matched hello = {.peer = {0, 0}, .tag = 6, .data = "hello", .len = 6};
 
@@ -135,7 +134,6 @@ reopened(const char *matching, bool receive_first, unsigned which, bool late_por
 static void
 offered_to_a_former_life(const char *matching)
 {
-	const struct pmx_context_params params = {.context = 0};
 	struct pmx_matched s = {.peer = {1, 0}, .tag = 5, .data = from_bytes, .len = LONG};
 	struct pmx_status status;
 	pmx_request sending;
@@ -143,7 +141,7 @@ offered_to_a_former_life(const char *matching)
 	exchange(matching, false);
 	assert_true(pair_is_quiet());
 	pmx_context_close(ctx[1][0]);
-	assert_int_equal(pmx_context_open(&ctx[1][0], nodes[1], &params), 0);
+	assert_int_equal(pmx_context_open(&ctx[1][0], nodes[1], 0, NULL), 0);
 	assert_int_equal(pmx_isend(ctx[0][0], &s, &sending), 0);
 	UNTIL(pmx_test(ctx[0][0], &sending, &status) != 0);
 	assert_int_equal(status.error, -ECONNRESET);
@@ -153,7 +151,6 @@ offered_to_a_former_life(const char *matching)
 static void
 offered_and_reopened(const char *matching)
 {
-	const struct pmx_context_params params = {.context = 0};
 	struct pmx_matched s = {.peer = {1, 0}, .tag = 5, .data = from_bytes, .len = LONG};
 	struct pmx_matched hello = {.peer = {0, 0}, .tag = 6, .data = "hello", .len = 6};
 	struct pmx_status status;
@@ -166,7 +163,7 @@ offered_and_reopened(const char *matching)
 	for (unsigned i = 0; i < 200; i++)
 		pair_poll();
 	pmx_context_close(ctx[1][0]);
-	assert_int_equal(pmx_context_open(&ctx[1][0], nodes[1], &params), 0);
+	assert_int_equal(pmx_context_open(&ctx[1][0], nodes[1], 0, NULL), 0);
 	assert_int_equal(pmx_isend(ctx[1][0], &hello, NULL), 0);
 	UNTIL(pmx_iprobe(ctx[0][0], &(struct pmx_matched){.peer = PMX_ANY_SOURCE, .tag = 6},
 		      NULL) == 1);

@@ -216,7 +216,6 @@ park__is_for_thin_clients(void **state)
 static void
 stop__closes(void **state)
 {
-	const struct pmx_context_params params = {.context = 0};
 	pmx_send_id id;
 
 	(void)state;
@@ -229,7 +228,7 @@ stop__closes(void **state)
 	takes(ctx[1][0], 2, 100);
 	UNTIL(pmx_is_send_done(ctx[1][0], id) != 0);
 	assert_true(pmx_is_send_done(ctx[1][0], id) < 0);
-	UNTIL(pmx_context_open(&ctx[0][0], nodes[0], &params) == 0);
+	UNTIL(pmx_context_open(&ctx[0][0], nodes[0], 0, NULL) == 0);
 	send_one(ctx[1][0], own, 3, 100);
 	takes(ctx[0][0], 3, 100);
 }
@@ -406,7 +405,7 @@ push__goes_on_to_a_stopped_target(void **state)
 	time_passes();
 	start(ctx[1][0]);
 	ends_well(id);
-	UNTIL(pmx_event(ctx[1][0], &e) == 1);
+	UNTIL(pmx_poll_event(ctx[1][0], &e) == 1);
 	assert_int_equal(e.immediate, 77);
 }
 
@@ -459,7 +458,7 @@ atomic__waits_for_its_initiator_only(void **state)
 
 	(void)state;
 	open_memory();
-	const struct pmx_atomic a = {
+	const struct pmx_atomic_transfer a = {
 		.peer = other,
 		.key = whole.key,
 		.remote = whole.remote,
@@ -518,12 +517,17 @@ static void
 open_groups(void)
 {
 	const struct pmx_addr list[MEMBERS] = {own, beside, other};
-	const struct pmx_group_params p = {.id = 5, .count = MEMBERS, .members = list};
+	const struct pmx_group_params p = {
+		.size = sizeof(p),
+		.id = 5,
+		.count = MEMBERS,
+		.members = list,
+	};
 	pmx_request opened[MEMBERS];
 
 	pair_start("client", "");
 	for (unsigned i = 0; i < MEMBERS; i++)
-		assert_int_equal(pmx_group_open(member(i), &p, &group[i], &opened[i]), 0);
+		assert_int_equal(pmx_group_open(member(i), &p, 10000000, &group[i], &opened[i]), 0);
 	UNTIL(have_ended(opened));
 }
 

@@ -61,6 +61,17 @@ random_sends(struct net *net, uint32_t largest)
 	}
 }
 
+/* A message that was taken back has not arrived, in no part. */
+static bool
+was_withdrawn(const struct net *net, const struct net_message *m)
+{
+	if (m->error != ECANCELED)
+		return false;
+	if (m->arrived != 0 || m->begun || m->completed != m->frags)
+		net_fail(net, "a message that was taken back: %u arrived", m->arrived);
+	return true;
+}
+
 static void
 check_history(struct net *net)
 {
@@ -69,12 +80,25 @@ check_history(struct net *net)
 
 		if (m->completed != m->frags)
 			net_fail(net, "message %u never completed", i);
+		if (was_withdrawn(net, m))
+			continue;
 		if (m->error)
 			net_fail(net, "message %u ended in error %u", i, m->error);
 		if (m->arrived != m->frags)
 			net_fail(net, "message %u was Acked and not delivered", i);
 	}
 	net_check_clean(net);
+}
+
+/* Takes some of the last messages back, of those that have not ended. */
+static void
+random_withdrawals(struct net *net)
+{
+	for (unsigned n = net_random(net, 4); n > 0 && net->message_count > 0; n--) {
+		uint32_t most = net->message_count < 30 ? net->message_count : 30;
+
+		net_withdraw(net, (int)(net->message_count - 1 - net_random(net, most)));
+	}
 }
 
 static void
@@ -107,6 +131,8 @@ one_history(uint64_t seed)
 	}
 	for (unsigned round = 0; round < 9; round++) {
 		random_sends(net, largest);
+		if (seed % 2 != 0)
+			random_withdrawals(net);
 		/* now and then another process takes over, in the midst of it all */
 		if (seed % 3 == 0 && net_random(net, 2))
 			net_move(net, net_random(net, net->count));
@@ -161,6 +187,8 @@ one_history_of_lives(uint64_t seed)
 				net_send(net, src, from, net_random(net, net->count),
 					net_random(net, 2), net_random(net, 1000));
 		}
+		if (seed % 4 == 0)
+			random_withdrawals(net);
 		net_run(net,
 			net_random(net, 2) ? net_random(net, 200000)
 					   : net_random(net, 20) * NET_MS / 4);
@@ -171,6 +199,8 @@ one_history_of_lives(uint64_t seed)
 
 		if (m->completed != m->frags)
 			net_fail(net, "message %u never completed", i);
+		if (was_withdrawn(net, m))
+			continue;
 		if (m->error ? m->error != ECONNREFUSED && m->error != ECONNRESET
 			     : m->arrived != m->frags)
 			net_fail(net, "message %u: %u of %u arrived, error %u", i, m->arrived,

@@ -1153,6 +1153,113 @@ proto_announce__is_heard_by_twins(void **state)
 	net_free(net);
 }
 
+/* Of messages that wait behind a window that is used up, some are taken back: the others arrive, in
+ * order, and nothing is lost. */
+static void
+proto_withdraw__what_has_not_left_is_not_sent(void **state)
+{
+	struct proto_config c = net_config();
+	struct net *net = net_new(2, &c, 1);
+	int m[12], away;
+
+	(void)state;
+	net_open_all(net, 4, 4);
+	away = net_send(net, 0, 0, 1, 0, 100);
+	net_settle(net, NET_SEC);
+	net->nodes[1].apps[0].paused = true; /* gives no room back */
+	for (unsigned i = 0; i < 12; i++)
+		m[i] = net_send(net, 0, 0, 1, 0, i % 3 == 2 ? 3 * c.payload_max : 100);
+	net_run(net, 20 * NET_MS);
+	assert_false(net_withdraw(net, m[0]));
+	assert_false(net_withdraw(net, away));
+	assert_true(net_withdraw(net, m[11])); /* the last */
+	assert_true(net_withdraw(net, m[8]));  /* in the middle, of three frames */
+	assert_false(net_withdraw(net, m[8]));
+	net->nodes[1].apps[0].paused = false;
+	net_give_room(net, 1, 0);
+	net_settle(net, 10 * NET_SEC);
+	for (unsigned i = 0; i < 12; i++) {
+		if (i == 8 || i == 11)
+			net_expect_error(net, m[i], ECANCELED);
+		else
+			net_expect_delivered(net, m[i]);
+	}
+	finish(net);
+}
+
+/* All that waits for a node that does not answer yet is taken back: nothing is left to be done, and
+ * what is sent later arrives. */
+static void
+proto_withdraw__the_only_ones(void **state)
+{
+	struct proto_config c = net_config();
+	struct net *net = net_new(2, &c, 1);
+
+	(void)state;
+	net_open_all(net, 8, 8);
+	net->loss = 1000;
+	int one = net_send(net, 0, 0, 1, 0, 100), two = net_send(net, 0, 0, 1, 0, 5000);
+
+	net_run(net, NET_MS);
+	assert_true(net_withdraw(net, one));
+	assert_true(net_withdraw(net, two));
+	net_run(net, 100 * NET_MS);
+	net->loss = 0;
+	int later = net_send(net, 0, 0, 1, 0, 100);
+
+	net_settle(net, 10 * NET_SEC);
+	net_expect_error(net, one, ECANCELED);
+	net_expect_error(net, two, ECANCELED);
+	net_expect_delivered(net, later);
+	finish(net);
+}
+
+/* A node that is wanted is asked, though nothing is sent to it: its death is noticed, and that it
+ * is there again. */
+static void
+proto_node_wanted__is_looked_for(void **state)
+{
+	struct proto_config c = net_config();
+	struct proto_path_stat s;
+
+	c.keepalive_us = 50000;
+	c.hello_us = 100000;
+	struct net *net = net_new(2, &c, 1);
+
+	(void)state;
+	net_open_all(net, 8, 8);
+#define WAIT_FOR(condition)                                                                        \
+	for (unsigned i_ = 0;; i_++) {                                                             \
+		assert_true(i_ < 200);                                                             \
+		proto_node_wanted(net->nodes[0].p, 0, 1, net_ticks(net, 0) + c.ticks_per_sec,      \
+			net_ticks(net, 0));                                                        \
+		net_run(net, 10 * NET_MS);                                                         \
+		assert_true(proto_path_stat(net->nodes[0].p, 1, &s));                              \
+		if (condition)                                                                     \
+			break;                                                                     \
+	}
+	WAIT_FOR(s.established)
+	net->nodes[1].dead = true;
+	WAIT_FOR(s.dead && !s.established)
+	const uint64_t asked = net_logged(net, 0, WIRE_HELLO, 0);
+
+	for (unsigned i = 0; i < 100; i++) /* asked now and then, not without end */
+		WAIT_FOR(true)
+	assert_in_range(net_logged(net, 0, WIRE_HELLO, 0) - asked, 1, 60);
+	net->nodes[1].dead = false;
+	net_restart(net, 1);
+	net_open(net, 1, 0, 8, 8);
+	WAIT_FOR(s.established)
+#undef WAIT_FOR
+	/* nobody wants it any more */
+	net_run(net, 10 * NET_SEC);
+	const uint32_t frames = net->log_count;
+
+	net_run(net, 10 * NET_SEC);
+	assert_int_equal(net->log_count, frames);
+	finish(net);
+}
+
 int
 main(void)
 {
@@ -1198,6 +1305,9 @@ main(void)
 		cmocka_unit_test(proto_send__to_oneself),
 		cmocka_unit_test(proto_node_gone__ends_what_is_sent_to_it),
 		cmocka_unit_test(proto_node_gone__comes_back),
+		cmocka_unit_test(proto_withdraw__what_has_not_left_is_not_sent),
+		cmocka_unit_test(proto_withdraw__the_only_ones),
+		cmocka_unit_test(proto_node_wanted__is_looked_for),
 		cmocka_unit_test(proto_ctx_domain__strangers_are_refused),
 		cmocka_unit_test(proto_ctx_domain__the_same_domain_delivers),
 		cmocka_unit_test(proto_ctx_domain__a_later_life_is_looked_at_again),

@@ -60,9 +60,9 @@ tap_tx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
 void
 script_open_context(unsigned node, uint16_t context)
 {
-	const struct pmx_context_params p = {.context = context, .idle = PMX_IDLE_SPIN};
+	const struct pmx_context_params p = {.size = sizeof(p), .idle = PMX_IDLE_SPIN};
 
-	assert_int_equal(pmx_context_open(&ctx[node][context], nodes[node], &p), 0);
+	assert_int_equal(pmx_context_open(&ctx[node][context], nodes[node], context, &p), 0);
 }
 
 void
@@ -73,7 +73,7 @@ script_start(const char *step, const char *matching, const char *more)
 	script_randoms = 1;
 	for (unsigned n = 0; n < NODES; n++) {
 		char text[512], error[256] = "";
-		struct pmx_node_params params = {.config_text = text};
+		struct pmx_node_params params = {.size = sizeof(params), .config_text = text};
 
 		snprintf(text, sizeof(text),
 			"[node]\nid = %u\nname = script%u\n[engine]\nmatching = %s\n"

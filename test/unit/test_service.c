@@ -366,8 +366,7 @@ start(void **state)
 	memset(&heard, 0, sizeof(heard));
 	for (unsigned n = 0; n < 2; n++) {
 		char text[512], error[256] = "";
-		const struct pmx_node_params params = {.config_text = text};
-		const struct pmx_context_params p = {.context = 0};
+		const struct pmx_node_params params = {.size = sizeof(params), .config_text = text};
 
 		snprintf(text, sizeof(text),
 			"[node]\nid = %u\nname = echo%u\n[link 0]\ndriver = loop\nport = echo\n"
@@ -375,7 +374,7 @@ start(void **state)
 			"1 = auto\n[limits]\ncontexts = 2\nmbufs = 8192\n",
 			n, n);
 		if (pmx_node_start(&nodes[n], &params, error, sizeof(error)) != 0 ||
-			pmx_context_open(&ctx[n], nodes[n], &p) != 0) {
+			pmx_context_open(&ctx[n], nodes[n], 0, NULL) != 0) {
 			print_error("%s\n", error);
 			return -1;
 		}

@@ -124,7 +124,7 @@ start(unsigned n, unsigned links, uint64_t rate_bps, const char *more)
 	switched.rx = switch_rx;
 	for (unsigned i = 0; i < n; i++) {
 		char text[4096], error[256] = "";
-		const struct pmx_node_params params = {.config_text = text};
+		const struct pmx_node_params params = {.size = sizeof(params), .config_text = text};
 		int at = snprintf(text, sizeof(text),
 			"[node]\nid = %u\nname = virtual%u\n[engine]\nidle = spin\n"
 			"[limits]\nmbufs = %u\ncontexts = %u\nsend_buffers = 1024\n"
@@ -189,10 +189,10 @@ static struct pmx_context *ctxs[NODES_MAX];
 static void
 open_all(void)
 {
-	const struct pmx_context_params p = {.idle = PMX_IDLE_SPIN};
+	const struct pmx_context_params p = {.size = sizeof(p), .idle = PMX_IDLE_SPIN};
 
 	for (unsigned i = 0; i < count; i++)
-		assert_int_equal(pmx_context_open(&ctxs[i], nodes[i], &p), 0);
+		assert_int_equal(pmx_context_open(&ctxs[i], nodes[i], 0, &p), 0);
 }
 
 /* All but node 0 send `pieces` of `len` bytes to it. Virtual seconds until all have come. */
@@ -326,13 +326,13 @@ engine__serves_all_contexts_alike(void **state)
 	start(1, 1, RATE, "");
 	for (uint16_t i = 0; i < CONTEXTS; i++) {
 		const struct pmx_context_params p = {
-			.context = i,
+			.size = sizeof(p),
 			.send_buffers = 64,
 			.receive_buffers = 64,
 			.idle = PMX_IDLE_SPIN,
 		};
 
-		assert_int_equal(pmx_context_open(&c[i], nodes[0], &p), 0);
+		assert_int_equal(pmx_context_open(&c[i], nodes[0], i, &p), 0);
 	}
 	for (unsigned n = 0; n < 300; n++) {
 		for (uint16_t i = 0; i < CONTEXTS; i++) {

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Nodes that clients watch: channel_shm.watched tells which, and the lane writes what it knows of
+ * each to channel_shm.watch. Both are states, not messages: nothing is lost or grows if nobody
+ * looks, and a lane that takes over from another primary goes on with them. Runs on the lane.
+ */
+#ifndef PMX_ENGINE_WATCH_H
+#define PMX_ENGINE_WATCH_H
+
+#include "engine/lane.h"
+
+/* The client has changed what it watches, or the context has come from another primary. */
+void watch_begin(struct engine *e, struct channel *ch);
+/* Looks at all that is watched. Called at engine.watch_at while engine.watches. */
+void watch_step(struct engine *e);
+
+#endif
