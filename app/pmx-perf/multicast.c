@@ -329,7 +329,7 @@ test_multicast(struct session *s, const struct options *o)
 	for (unsigned k = 0; k < SETS && e == 0; k++) {
 		static const uint32_t ranks[HERE] = {HERE, HERE + 1, HERE + 2, HERE + 3};
 
-		e = pmx_group_set(members.groups[0], ranks, receivers[k], &sets[k]);
+		e = pmx_group_set_make(members.groups[0], ranks, receivers[k], &sets[k]);
 	}
 	if (e == 0) {
 		memset(data, 1, most);

@@ -171,7 +171,7 @@ struct pmx_group_set;
  * @retval -EINVAL   no such rank, or one twice; count
  * @retval -ENOMEM   out of memory
  */
-PMX_API int pmx_group_set(struct pmx_group *group, const uint32_t *ranks, uint32_t count,
+PMX_API int pmx_group_set_make(struct pmx_group *group, const uint32_t *ranks, uint32_t count,
 	struct pmx_group_set **set);
 
 /** Free a set. Multicasts that use it go on. NULL is ignored. */

@@ -81,7 +81,7 @@ owes_updated(const struct pmx_group *g, const struct multicast *c)
 /* ------------------------------------------------------------------ sets */
 
 int
-pmx_group_set(struct pmx_group *g, const uint32_t *ranks, uint32_t count,
+pmx_group_set_make(struct pmx_group *g, const uint32_t *ranks, uint32_t count,
 	struct pmx_group_set **set)
 {
 	if (count == 0 || count > g->count || ranks == NULL)

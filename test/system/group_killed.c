@@ -254,7 +254,7 @@ multicast(uint8_t *bytes, uint8_t *local)
 	if (!area(AREA, bytes, &r))
 		return;
 	meet(); /* who is left has registered it */
-	must_succeed("pmx_group_set", pmx_group_set(group, all, MEMBERS, &set));
+	must_succeed("pmx_group_set", pmx_group_set_make(group, all, MEMBERS, &set));
 	const struct pmx_multicast m = {
 		.set = set,
 		.area = AREA,

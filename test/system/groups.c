@@ -332,7 +332,7 @@ casts(const char *what, unsigned sender, unsigned rounds, unsigned len)
 			ranks[others++] = i;
 	}
 	if (rank == sender)
-		must_succeed("set", pmx_group_set(group, ranks, others, &set));
+		must_succeed("set", pmx_group_set_make(group, ranks, others, &set));
 	meet();
 	for (unsigned i = 0; i < rounds; i++) {
 		const struct pmx_multicast m = {

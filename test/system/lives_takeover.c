@@ -583,7 +583,7 @@ goes_on(struct two *t, unsigned turn)
 		GIVES(1, pmx_wait(t->ctx[i], &entered[i], NULL, PATIENCE_US));
 	GIVES(0, pmx_group_unlock(t->group[1], lock));
 	memset(t->area[0], (int)turn + 1, GROUP_AREA);
-	GIVES(0, pmx_group_set(t->group[0], &receiver, 1, &set));
+	GIVES(0, pmx_group_set_make(t->group[0], &receiver, 1, &set));
 	struct pmx_multicast cast = m;
 
 	cast.set = set;

@@ -106,7 +106,7 @@ config bad 's/^listen.*/listen = 192.0.2.1:99/'
 timeout 120 "$dpdk" --no-pci --no-huge -m 64 -l 0 -- "$dir/bad.ini" >"$dir/out" 2>&1
 [ $? -eq 1 ] && ok address_that_may_come__code_1 || not_ok address_that_may_come__code_1 "" "$dir/out"
 # systemd goes by the code of the main process: one of ExecStartPre= does not keep it from trying again
-if grep -q '^RestartPreventExitStatus=2' "$top/dpdk-config/pmx-dpdk.service" && ! grep -q '^ExecStartPre' "$top/dpdk-config/pmx-dpdk.service"; then
+if grep -q '^RestartPreventExitStatus=2' "$top/dpdk-config/pmx-dpdk.service.in" && ! grep -q '^ExecStartPre' "$top/dpdk-config/pmx-dpdk.service.in"; then
 	ok unit__does_not_try_again
 else
 	not_ok unit__does_not_try_again ""

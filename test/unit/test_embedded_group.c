@@ -541,7 +541,7 @@ set_of(unsigned n, uint32_t count, const uint32_t *ranks)
 {
 	struct pmx_group_set *set = NULL;
 
-	assert_int_equal(pmx_group_set(group[n], ranks, count, &set), 0);
+	assert_int_equal(pmx_group_set_make(group[n], ranks, count, &set), 0);
 	return set;
 }
 
@@ -758,9 +758,9 @@ group__multicast_refuses(void **state)
 
 	(void)state;
 	all_have_areas();
-	assert_int_equal(pmx_group_set(group[0], twice, 3, &set), -EINVAL);
-	assert_int_equal(pmx_group_set(group[0], none, 1, &set), -EINVAL);
-	assert_int_equal(pmx_group_set(group[0], twice, 0, &set), -EINVAL);
+	assert_int_equal(pmx_group_set_make(group[0], twice, 3, &set), -EINVAL);
+	assert_int_equal(pmx_group_set_make(group[0], none, 1, &set), -EINVAL);
+	assert_int_equal(pmx_group_set_make(group[0], twice, 0, &set), -EINVAL);
 	set = set_of(0, 2, twice);
 	const struct pmx_multicast good = {.set = set, .area = AREA, .local = local, .len = 64};
 	struct pmx_multicast m = good;
