@@ -171,7 +171,6 @@ start(struct bench *b, const struct options *o, char *path, size_t size)
 	setenv("PMX_ATTACH", "thin", 1);
 	e = pmx_node_attach(&b->node, path, NULL);
 	for (unsigned i = 0; i < 2 && e == 0; i++) {
-
 		e = pmx_context_open(&b->ctx[i], b->node, i, NULL);
 	}
 	return e;

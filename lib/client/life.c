@@ -63,7 +63,6 @@ watch(void *arg)
 int
 life_begin(struct pmx_node *node, int fd, short events)
 {
-
 	node->life = fd;
 	node->life_events = events;
 	node->gone = false;

@@ -308,7 +308,6 @@ main(int argc, char **argv)
 	if (r != 0)
 		die("attaching to %s: %s", argv[1], pmx_strerror(r));
 	for (unsigned i = 0; i < count; i++) {
-
 		r = pmx_context_open(&workers[i].ctx, node, first + i, NULL);
 		if (r != 0)
 			die("context %u: %s", first + i, pmx_strerror(r));

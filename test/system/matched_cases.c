@@ -42,7 +42,6 @@ turns(unsigned n)
 static void
 open_context(unsigned node, uint16_t number)
 {
-
 	MUST(pmx_context_open(&ctx[node][number], nodes[node], number, NULL) == 0);
 }
 

@@ -47,7 +47,6 @@ tell(const char *verb, int result)
 static int
 open_context(unsigned number)
 {
-
 	sent_count = 0;
 	return pmx_context_open(&ctx, node, number, NULL);
 }

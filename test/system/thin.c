@@ -9,6 +9,8 @@
  *   thin maps  INSTANCE CONTEXT              prints what is mapped shared, and the descriptors
  *   thin open  INSTANCE CONTEXT...           opens them, and says how that ended
  *   thin often INSTANCE CONTEXT TIMES        opens it and closes it so often
+ *   thin refused INSTANCE CONTEXT NODE:CONTEXT COUNT   sends that are refused, one by one: how long the
+ *                                            median and the slowest took, us
  *   thin process INSTANCE CONTEXT OTHER      says whose process has the other context
  */
 #include <errno.h>
@@ -31,7 +33,6 @@ static struct pmx_context *ctx;
 static void
 open_it(const char *instance, const char *number)
 {
-
 	must_succeed("pmx_node_attach", pmx_node_attach(&node, instance, NULL));
 	must_succeed("pmx_context_open", pmx_context_open(&ctx, node, atoi(number), NULL));
 }
@@ -254,6 +255,29 @@ ping(struct pmx_addr peer, uint32_t bytes, unsigned rounds)
 }
 
 static int
+refused(struct pmx_addr peer, unsigned count)
+{
+	int64_t *ns = malloc(count * sizeof(*ns));
+
+	for (unsigned i = 0; i < count; i++) {
+		const int64_t begin = now_ns();
+		pmx_send_id id;
+		int result;
+
+		must_succeed("pmx_send_copy", pmx_send_copy(ctx, peer, "x", 1, &id));
+		while ((result = pmx_is_send_done(ctx, id)) == 0)
+			sched_yield();
+		if (result != -ECONNREFUSED)
+			die("send %u ended with %d", i, result);
+		ns[i] = now_ns() - begin;
+	}
+	qsort(ns, count, sizeof(*ns), compare);
+	printf("%ld %ld\n", ns[count / 2] / 1000, ns[count - 1] / 1000);
+	pmx_node_close(node);
+	return 0;
+}
+
+static int
 maps(void)
 {
 	char line[512];
@@ -312,6 +336,8 @@ main(int argc, char **argv)
 	}
 	if (strcmp(argv[1], "verbs") == 0 && argc == 5)
 		return verbs(addr_of(argv[4]));
+	if (strcmp(argv[1], "refused") == 0 && argc == 6)
+		return refused(addr_of(argv[4]), (unsigned)atoi(argv[5]));
 	if (strcmp(argv[1], "ping") == 0 && argc == 7)
 		return ping(addr_of(argv[4]), (uint32_t)atoi(argv[5]), (unsigned)atoi(argv[6]));
 	die("no such command");

@@ -153,7 +153,6 @@ main(int argc, char **argv)
 		return 1;
 	}
 	for (unsigned i = 0; i < 2; i++) {
-
 		if (pmx_context_open(&ctx[i], node, i, NULL) != 0 ||
 			pmx_alloc(ctx[i], 2 * BYTES, &shared[i]) != 0 ||
 			pmx_register(ctx[i], shared[i], 2 * BYTES,

@@ -112,7 +112,6 @@ pair_start(const char *matching, const char *limits)
 		nodes[n]->embedded->links[0].ops = &tapped;
 		pool_before[n] = rte_mempool_avail_count(nodes[n]->embedded->pool);
 		for (uint16_t c = 0; c < CONTEXTS; c++) {
-
 			assert_int_equal(pmx_context_open(&ctx[n][c], nodes[n], c, NULL), 0);
 		}
 	}

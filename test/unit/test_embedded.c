@@ -610,7 +610,6 @@ close__held_frames_go_back(void **state)
 	(void)state;
 	pair_start("client", "");
 	for (unsigned round = 0; round < 20; round++) {
-
 		for (unsigned i = 0; i < 64; i++) {
 			if (pmx_send_copy(ctx[0][0], (struct pmx_addr){1, 0}, bytes, sizeof(bytes),
 				    NULL) != 0)

@@ -149,7 +149,6 @@ start(void **state)
 		}
 	}
 	for (unsigned n = 0; n < ALL; n++) {
-
 		if (pmx_context_open(&ctx[n], nodes[n / CTXS], n % CTXS, NULL) != 0)
 			return -1;
 	}

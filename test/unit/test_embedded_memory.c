@@ -324,7 +324,6 @@ rhi_sig__a_notification_that_waited_ends_well_after_a_refusal(void **state)
 static void
 rhi_sig__notifications_that_wait_end_with_their_context(void **state)
 {
-
 	(void)state;
 	pair_start("client", "events = 1");
 	open_regions(ctx[1][0]);
