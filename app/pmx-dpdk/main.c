@@ -76,8 +76,8 @@ static const char usage[] =
 	"another try\n"
 	"is in vain; 1: it failed for another reason.\n";
 
-/* Exit codes: another attempt may succeed (1), or never will (2). dpdk-config/pmx-dpdk.service.in uses
- * them. */
+/* Exit codes: another attempt may succeed (1), or never will (2). dpdk-config/pmx-dpdk.service.in
+ * uses them. */
 #define EXIT_FAILED 1
 #define EXIT_WRONG  2
 

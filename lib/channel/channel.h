@@ -48,7 +48,7 @@ enum channel_state {
 /* watched regions of one process, in memory that pmx_alloc did not provide */
 #define REGIONS_WATCHED 1024
 
-/* nodes that a context may watch: pmx_node_watch() */
+/* nodes that a context may watch: pmx_context_watch() */
 #define WATCHES_MAX 64
 /* What is known of one, a word: WATCH_WORD() */
 #define WATCH_UP    1u /* there is a session with it */

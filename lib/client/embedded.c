@@ -58,8 +58,11 @@ pmx_node_start(struct pmx_node **node, const struct pmx_node_params *given, char
 	int result = params_read(&params, sizeof(params), given);
 
 	if (result != 0)
-		snprintf(error, error_len, "size of struct pmx_node_params: %s",
-			pmx_strerror(result));
+		snprintf(error, error_len,
+			result == -E2BIG
+				? "struct pmx_node_params of a later version sets what this "
+				  "library does not know"
+				: "struct pmx_node_params: its size is not set");
 	if (result != 0 || read_config(&config, &params, error, error_len) != 0)
 		return result != 0 ? result : -EINVAL;
 	struct pmx_node *n = calloc(1, sizeof(*n));

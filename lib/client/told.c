@@ -20,21 +20,6 @@ struct told {
 	struct pmx_addr to;
 };
 
-void
-told_ended(struct pmx_context *ctx, uint16_t buf)
-{
-	struct send_note *n = &ctx->notes[buf];
-
-	n->told = SEND_TOLD;
-	n->next = NO_BUFFER;
-	if (ctx->told_count++ == 0)
-		ctx->told_first = buf;
-	else
-		ctx->notes[ctx->told_last].next = buf;
-	ctx->told_last = buf;
-	ctx->tells--;
-}
-
 static bool
 told_event(struct pmx_context *ctx, struct pmx_event *event)
 {

@@ -5,11 +5,22 @@
 #ifndef PMX_CLIENT_TOLD_H
 #define PMX_CLIENT_TOLD_H
 
-#include <stdint.h>
-
-struct pmx_context;
+#include "client/client.h"
 
 /* The message whose last buffer that is, SEND_TELLS, has ended. */
-void told_ended(struct pmx_context *ctx, uint16_t buf);
+static inline void
+told_ended(struct pmx_context *ctx, uint16_t buf)
+{
+	struct send_note *n = &ctx->notes[buf];
+
+	n->told = SEND_TOLD;
+	n->next = NO_BUFFER;
+	if (ctx->told_count++ == 0)
+		ctx->told_first = buf;
+	else
+		ctx->notes[ctx->told_last].next = buf;
+	ctx->told_last = buf;
+	ctx->tells--;
+}
 
 #endif

@@ -510,7 +510,7 @@ CLAIMS = [
     ("doc/wire.md", r"^# Wire format, version (?P<v>\d+)", "WIRE_VERSION"),
     ("doc/wire.md", r"`version`(?: is| is not|`) (?P<v>\d+)", "WIRE_VERSION"),
     ("doc/wire.md#Header", r"^\| 0 \| 1 \| `version` \| (?P<v>\d+) \|", "WIRE_VERSION"),
-    ("*", r"lib/thin/(?P<v>libpmx\.so\.\d+)", "@soname"),
+    ("*", r"lib/thin/(?P<v>libpmx\.so\.\d+\.\d+)", "@soname"),
     ("doc/guide.md", r"Debian 12: DPDK (?P<v>[\d.]+\d)", "@dpdk"),
     # limits and defaults
     ("*", r"[Mm]essages? (?:of|up to|above)\s+(?:up to )?(?P<v>\d+) MiB(?! |,| \(8388608)", "WIRE_MESSAGE_MAX >> 20"),
@@ -632,7 +632,7 @@ CLAIMS = [
     ("doc/wire.md", r"matched endpoint to another \(`(?P<v>0x\w+)` \+", "WIRE_MATCHED"),
     ("doc/wire.md", r"group endpoint to another \(`(?P<v>0x\w+)` \+", "WIRE_GROUP"),
     ("doc/wire.md", r"collective endpoints \(`(?P<v>0x\w+)` \+", "WIRE_COLL"),
-    ("doc/shared-memory.md", r"^\| (?P<v>\d+) `(?P<n>[A-Z_]+)` \|", "SUBMIT_{n}", "SUBMIT_COLL"),
+    ("doc/shared-memory.md", r"^\| (?P<v>\d+) `(?P<n>[A-Z_]+)` \|", "SUBMIT_{n}", "SUBMIT_WATCH"),
 ] + fields("doc/wire.md#Header", "wire_hdr") + fields("doc/wire.md#HELLO", "wire_hello") + \
     fields("doc/wire.md#Transfers", "wire_transfer") + fields("doc/wire.md#Group messages", "wire_group") + \
     fields("doc/wire.md#Collectives of groups", "wire_coll") + fields("doc/wire.md#Multicasts", "wire_multi") + \

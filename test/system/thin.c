@@ -9,7 +9,8 @@
  *   thin maps  INSTANCE CONTEXT              prints what is mapped shared, and the descriptors
  *   thin open  INSTANCE CONTEXT...           opens them, and says how that ended
  *   thin often INSTANCE CONTEXT TIMES        opens it and closes it so often
- *   thin refused INSTANCE CONTEXT NODE:CONTEXT COUNT   sends that are refused, one by one: how long the
+ *   thin refused INSTANCE CONTEXT NODE:CONTEXT COUNT sends that are refused, one by one: how long
+ *   the
  *                                            median and the slowest took, us
  *   thin process INSTANCE CONTEXT OTHER      says whose process has the other context
  */
