@@ -437,6 +437,13 @@ struct node {
 		_Atomic uint32_t own_age_ms; /* at that moment */
 		_Atomic uint64_t at;         /* when it was heard last: TSC */
 	} twin;
+	/* by node number, from where nodes tell that they have it: two that have one take turns.
+	 * Written by lanes, for who watches */
+	struct announced {
+		_Atomic uint64_t mac, before; /* as twin.mac: now, and before that; 0: none */
+		_Atomic uint64_t at;          /* when it changed: TSC */
+		_Atomic uint32_t back;        /* times that it soon was the one before again */
+	} * announced;
 	struct rte_mbuf absent;             /* stands in slots of parked contexts: park.h; and in
 					     * those that an ending one no longer needs */
 	_Atomic int64_t mbufs_left;         /* not reserved for contexts, links or lanes */

@@ -313,6 +313,43 @@ link_in(struct engine *e, struct rte_mbuf *m)
 	rte_pktmbuf_free(m);
 }
 
+#define TAKE_TURNS_S 120
+
+/* The address of who sent a HELLO to all. */
+static uint64_t
+sender_of(const struct engine *e, struct rte_mbuf *m)
+{
+	/* engine_announce() sends none but by links that have such a header */
+	const struct rte_ether_hdr *eth = (const struct rte_ether_hdr *)(rte_pktmbuf_mtod(m,
+										 const uint8_t *) -
+		config_encap_bytes(e->node->links[0].config.encap));
+	uint64_t mac = 0;
+
+	for (unsigned i = 0; i < RTE_ETHER_ADDR_LEN; i++)
+		mac = mac << 8 | eth->src_addr.addr_bytes[i];
+	return mac;
+}
+
+/* A node has told its number, as each does now and then. */
+static __rte_noinline void
+announced_in(struct engine *e, struct rte_mbuf *m)
+{
+	const struct wire_hdr *h = rte_pktmbuf_mtod(m, const struct wire_hdr *);
+	struct announced *a = &e->node->announced[wire_be16(h->src_node)];
+	const uint64_t mac = sender_of(e, m), last = atomic_load(&a->mac);
+
+	rte_pktmbuf_free(m);
+	if (mac == last)
+		return;
+	/* one that moves does so once */
+	if (mac == atomic_load(&a->before) &&
+		e->now - atomic_load(&a->at) < TAKE_TURNS_S * rte_get_tsc_hz())
+		atomic_fetch_add(&a->back, 1);
+	atomic_store(&a->before, last);
+	atomic_store(&a->mac, mac);
+	atomic_store(&a->at, e->now);
+}
+
 /* Another node has this one's number. It is told so, and whoever watches this node. */
 static __rte_noinline void
 twin_in(struct engine *e, struct rte_mbuf *m)
@@ -320,14 +357,7 @@ twin_in(struct engine *e, struct rte_mbuf *m)
 	const struct wire_hello *hello = rte_pktmbuf_mtod_offset(m, const struct wire_hello *,
 		WIRE_HDR_BYTES);
 	struct twin *t = &e->node->twin;
-	/* engine_announce() sends none but by links that have such a header */
-	const struct rte_ether_hdr *eth = (const struct rte_ether_hdr *)((const uint8_t *)hello -
-		WIRE_HDR_BYTES - config_encap_bytes(e->node->links[0].config.encap));
-	uint64_t mac = 0;
-
-	for (unsigned i = 0; i < RTE_ETHER_ADDR_LEN; i++)
-		mac = mac << 8 | eth->src_addr.addr_bytes[i];
-	atomic_store(&t->mac, mac);
+	atomic_store(&t->mac, sender_of(e, m));
 	atomic_store(&t->age_ms, wire_be32(hello->age));
 	atomic_store(&t->own_age_ms, proto_age_ms(e->proto));
 	atomic_store(&t->epoch, wire_be32(hello->epoch));
@@ -379,6 +409,8 @@ frame_to_core(struct engine *e, struct rte_mbuf *m)
 		link_in(e, m);
 	else if (unlikely(r == PROTO_RX_TWIN))
 		twin_in(e, m);
+	else if (unlikely(r == PROTO_RX_ANNOUNCED))
+		announced_in(e, m);
 }
 
 /* The same for one that a peer with several links may have sent. */

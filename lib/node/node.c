@@ -172,10 +172,12 @@ make_peers(struct node *n)
 	struct config *c = &n->config;
 
 	n->peers = rte_zmalloc("pmx_peers", sizeof(*n->peers) * c->nodes_max, 0);
+	n->announced = rte_zmalloc("pmx_announced", sizeof(*n->announced) * c->nodes_max, 0);
 	if (config_link_count(c) > 1)
 		n->peers_by_link = rte_zmalloc("pmx_peers_by_link",
 			sizeof(*n->peers) * c->nodes_max * CONFIG_LINKS_MAX, 0);
-	if (n->peers == NULL || (n->peers_by_link == NULL && config_link_count(c) > 1))
+	if (n->peers == NULL || n->announced == NULL ||
+		(n->peers_by_link == NULL && config_link_count(c) > 1))
 		return fail(n, -ENOMEM, "no memory for limits.nodes = %u", c->nodes_max);
 	for (uint32_t i = 0; i < c->nodes_max; i++) {
 		if (c->peers[i].links == 0 || i == c->id)
@@ -511,6 +513,7 @@ node_stop(struct node *n)
 	rte_free(n->engines);
 	free(n->channels);
 	rte_free(n->peers);
+	rte_free(n->announced);
 	rte_free(n->peers_by_link);
 	free(n->bufs);
 	rte_mempool_free(n->pool);

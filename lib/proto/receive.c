@@ -548,9 +548,10 @@ rx_announcement(const struct proto *p, const struct wire_hdr *h)
 	struct wire_hello hello;
 
 	memcpy(&hello, h + 1, sizeof(hello));
-	return h->src_node == wire_be16(p->cfg.node) && hello.epoch != wire_be32(p->cfg.epoch)
-		? PROTO_RX_TWIN
-		: PROTO_RX_DONE;
+	if (h->src_node != wire_be16(p->cfg.node))
+		return wire_be16(h->src_node) < p->cfg.nodes_max ? PROTO_RX_ANNOUNCED
+								 : PROTO_RX_DONE;
+	return hello.epoch != wire_be32(p->cfg.epoch) ? PROTO_RX_TWIN : PROTO_RX_DONE;
 }
 
 /* Handle any frame, after checking it in full. */

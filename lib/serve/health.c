@@ -30,6 +30,7 @@ static struct {
 		uint8_t state; /* enum seen */
 		uint8_t links; /* dead ones, a bit each */
 		bool unlike;   /* its settings are others, which has been said */
+		uint32_t back; /* struct announced */
 	} * peers;             /* by node number */
 	bool link_up[CONFIG_LINKS_MAX];
 	uint32_t looks, twins, twin_epoch;
@@ -49,6 +50,17 @@ is_older(const struct twin *t, uint32_t epoch)
 	return by > SAME_AGE_MS || (by >= -SAME_AGE_MS && atomic_load(&t->epoch) > epoch);
 }
 
+/* mac: as of struct twin */
+static void
+write_mac(char text[RTE_ETHER_ADDR_FMT_SIZE], uint64_t mac)
+{
+	struct rte_ether_addr a;
+
+	for (unsigned i = 0; i < RTE_ETHER_ADDR_LEN; i++)
+		a.addr_bytes[i] = (uint8_t)(mac >> (40 - 8 * i));
+	rte_ether_format_addr(text, RTE_ETHER_ADDR_FMT_SIZE, &a);
+}
+
 /* Two nodes of one number both get what is sent to it. A node that has just begun ends if there is
  * an older one; one that has run for a while does not, since anybody can say that he is older. */
 static void
@@ -57,11 +69,8 @@ look_for_twin(struct node *n)
 	const uint32_t times = atomic_load(&n->twin.seen), epoch = atomic_load(&n->twin.epoch);
 	const uint64_t mac = atomic_load(&n->twin.mac);
 	char its[RTE_ETHER_ADDR_FMT_SIZE], own[RTE_ETHER_ADDR_FMT_SIZE];
-	struct rte_ether_addr a;
 
-	for (unsigned i = 0; i < RTE_ETHER_ADDR_LEN; i++)
-		a.addr_bytes[i] = (uint8_t)(mac >> (40 - 8 * i));
-	rte_ether_format_addr(its, sizeof(its), &a);
+	write_mac(its, mac);
 	rte_ether_format_addr(own, sizeof(own), &n->links[0].mac);
 	if (times != seen.twins && epoch != seen.twin_epoch) {
 		const bool ends = atomic_load(&n->twin.own_age_ms) < SETTLED_MS &&
@@ -102,7 +111,7 @@ state_of(const struct node *n, uint16_t node)
 		enum seen here = s.established ? SEEN_UP : s.dead ? SEEN_DOWN : SEEN_ASKING;
 
 		if (here > now.state)
-			now = (struct seen_peer){s.peer_epoch, (uint8_t)here, 0, false};
+			now = (struct seen_peer){s.peer_epoch, (uint8_t)here, 0, false, 0};
 	}
 	return now;
 }
@@ -158,7 +167,28 @@ look_at_peer(const struct node *n, uint16_t node)
 		now.epoch = before->epoch; /* keep that of its last known life */
 	now.links = before->links;
 	now.unlike = before->unlike;
+	now.back = before->back;
 	*before = now;
+}
+
+/* Two nodes that both tell to have that number. */
+static void
+look_at_number(const struct node *n, uint16_t node)
+{
+	struct seen_peer *p = &seen.peers[node];
+	const struct announced *a = &n->announced[node];
+	const uint32_t back = atomic_load(&a->back);
+	char one[RTE_ETHER_ADDR_FMT_SIZE], other[RTE_ETHER_ADDR_FMT_SIZE];
+
+	if (back == p->back)
+		return;
+	p->back = back;
+	write_mac(one, atomic_load(&a->mac));
+	write_mac(other, atomic_load(&a->before));
+	log_say(LOG_PEER, RTE_LOG_ERR,
+		"two nodes have number %u: at %s and at %s. What is sent to it reaches either, or "
+		"both. Give one of them another node.id",
+		node, one, other);
 }
 
 /* Says what two nodes do not agree on, once. */
@@ -236,6 +266,7 @@ health_look(struct node *n)
 		look_at_peer(n, (uint16_t)i);
 		look_at_rails(n, (uint16_t)i);
 		look_at_terms(n, (uint16_t)i);
+		look_at_number(n, (uint16_t)i);
 	}
 	look_at_nodes();
 	look_for_twin(n);

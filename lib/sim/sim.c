@@ -658,7 +658,7 @@ receive(struct sim *s, uint32_t packet)
 	}
 	enum proto_rx_result r = proto_rx(n->core, k->head, k->len, index, sim_ticks(s, n));
 
-	if (r == PROTO_RX_DONE || r == PROTO_RX_TWIN) {
+	if (r == PROTO_RX_DONE || r == PROTO_RX_TWIN || r == PROTO_RX_ANNOUNCED) {
 		release_held(s, node, index);
 	} else if (r == PROTO_RX_LINK) {
 		release_held(s, node, index);

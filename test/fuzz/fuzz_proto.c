@@ -165,6 +165,7 @@ push_frame(struct core *c, const uint8_t *bytes, uint32_t len)
 		c->rx[handle] = OUTSIDE;
 		break;
 	case PROTO_RX_TWIN:
+	case PROTO_RX_ANNOUNCED:
 		MUST(((struct wire_hdr *)frame)->src_node == wire_be16(c->p->cfg.node));
 		c->rx[handle] = OUTSIDE;
 		break;

@@ -118,6 +118,37 @@ says 1 twin__said_by_the_younger "another node has number 0 as well: it is at ${
 kill -0 $a 2>/dev/null && ok agree_twin__the_older_stays || not_ok agree_twin__the_older_stays ""
 stop_all $a
 
+# ---- two other nodes of one number: who is neither names both, but not one that has moved
+ini 0 0 9000
+cat >"$dir/announce.py" <<-'END'
+	import socket, struct, sys
+	interface, turns = sys.argv[1], sys.argv[2]
+	s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x88B5))
+	s.bind((interface, 0x88B5))
+	print("ready", flush=True)
+	while True:
+	    frame = s.recv(2048)
+	    if frame[:6] == b"\xff" * 6:  # node 0 tells its number: the same of node 1
+	        break
+	numbered = frame[14:18] + struct.pack(">HH", 1, 1) + frame[22:]
+	for turn in turns:
+	    s.send(b"\xff" * 6 + bytes([2, 0, 0, 0, 0, int(turn, 16)]) + frame[12:14] + numbered)
+END
+announce() { # TURNS: by the last byte of the address
+	start "$dir/announce" ip netns exec "${tag}1" python3 "$dir/announce.py" v1 "$1"
+	local sender=$last
+	wait_for 60 grep -q ready "$dir/announce"
+	begin 0 && a=$last || not_ok agree_start ""
+	wait "$sender" || not_ok agree_announce "" "$dir/announce"
+}
+announce aab
+sleep 2
+grep -q 'two nodes have number' "$dir/0.log" && not_ok agree_number__one_has_moved "" "$dir/0.log" || ok agree_number__one_has_moved
+stop_all "$a"
+announce abab
+says 0 number__of_two_others 'two nodes have number 1: at 02:00:00:00:00:0[AB] and at 02:00:00:00:00:0[AB]'
+stop_all "$a"
+
 # ---- the interface: what --check says, a start says as well
 checks() { # NAME PATTERN SIDE ARGUMENTS...
 	local name=$1 pattern=$2 side=$3
