@@ -266,6 +266,11 @@ check_terms(struct visit *v, const json_t *p)
 			"passes",
 			get_u64(p, "node"), get_text(p, "says_name"), on ? "on" : "off",
 			on ? "off" : "on");
+	else if (get_u64(p, "too_long"))
+		tell(v, FAIL, "peers", "a link.mtu that the network between the nodes passes",
+			"node %" PRIu64 " '%s' is reached, but not by frames with %" PRIu64
+			" bytes of payload: what is longer than a frame of 1200 ends with EMSGSIZE",
+			get_u64(p, "node"), get_text(p, "says_name"), get_u64(p, "too_long"));
 	else if (its != 0 && its != payload)
 		tell(v, WARN, "peers", "the same link.mtu on both",
 			"node %" PRIu64 " '%s' takes %" PRIu64 " bytes a frame, this one %" PRIu64

@@ -139,8 +139,9 @@ perf_hz(void)
 	return hz;
 }
 
-/* Whether one of the messages whose results nobody asked for has failed since the last call. */
-static bool
+/* Why one of the messages whose results nobody asked for has failed since the last call; 0: none
+ * has. */
+static int
 send_failed(struct session *s)
 {
 	struct pmx_context_stat stat;
@@ -149,7 +150,7 @@ send_failed(struct session *s)
 	pmx_sends_pending(s->ctx);
 	pmx_context_read_stat(s->ctx, &stat);
 	s->send_errors = stat.send_errors;
-	return stat.send_errors != before;
+	return stat.send_errors != before ? stat.last_error : 0;
 }
 
 int
@@ -163,9 +164,9 @@ perf_receive(struct session *s, struct pmx_message *m, uint64_t end)
 		if (i % 256 != 0)
 			continue;
 		e = pmx_is_send_done(s->ctx, s->sent);
-		if ((e >= 0 || e == -ESTALE) && send_failed(s))
-			e = -ECONNRESET;
-		if (e < 0 && e != -ESTALE)
+		if (e >= 0 || e == -ESTALE)
+			e = send_failed(s);
+		if (e < 0)
 			return e;
 		if (rte_rdtsc() > end)
 			return -ETIMEDOUT;

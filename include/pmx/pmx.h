@@ -1136,6 +1136,8 @@ struct pmx_context_stat {
 	uint64_t sent;            /**< messages that completed without an error: they are at their
 				   * receivers */
 	uint64_t send_errors;     /**< messages that completed with an error */
+	int32_t last_error;       /**< that of the last of them, as of pmx_is_send_done(); 0: there
+				   * is none */
 	uint64_t received;        /**< messages taken by pmx_receive */
 	uint32_t send_buffers;    /**< send buffers that it was granted; they are reserved for it */
 	uint32_t receive_buffers; /**< bulk buffers that it was granted for plain messages */

@@ -110,6 +110,7 @@ struct channel_shm {
 	_Alignas(64) _Atomic uint32_t inline_done;     /* written by the engine: inline messages
 							* that ended since the channel was opened */
 	_Atomic uint32_t inline_failed;                /* those of them that failed */
+	_Atomic uint32_t inline_error;                 /* errno of the last of these */
 	_Alignas(64) _Atomic uint32_t completions_pos; /* written by the client as consumer */
 	_Alignas(64) _Atomic uint32_t lhs_pos;         /* written by the client as reader */
 	_Alignas(64) _Atomic uint32_t matched_pos;     /* written by the client as reader */

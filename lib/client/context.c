@@ -104,6 +104,7 @@ ctx_reset_sends(struct pmx_context *ctx)
 			continue;
 		outcome_add(&n->ended, ECONNRESET);
 		ctx->stat.send_errors += n->next == NO_BUFFER;
+		ctx->stat.last_error = -ECONNRESET;
 		if (n->told == SEND_TELLS)
 			told_ended(ctx, (uint16_t)i);
 		else

@@ -85,6 +85,9 @@ inline_ended(struct pmx_context *ctx)
 		ctx->inline_failed;
 	if (failed > n)
 		failed = n; /* some are of messages that ended since */
+	if (unlikely(failed != 0))
+		ctx->stat.last_error = -(int32_t)atomic_load_explicit(&ctx->shm->inline_error,
+			memory_order_relaxed);
 	ctx->inline_done = done;
 	ctx->inline_failed += failed;
 	ctx->inline_left += n;
@@ -114,6 +117,8 @@ ctx_completions(struct pmx_context *ctx)
 			bool last = n->next == NO_BUFFER; /* the message's last buffer */
 
 			outcome_add(&n->ended, (uint8_t)(item >> 24));
+			if (unlikely(item >> 24 != 0))
+				ctx->stat.last_error = -(int32_t)(item >> 24);
 			messages += last;
 			errors += last & (item >> 24 != 0);
 			if (unlikely(tells) && n->told == SEND_TELLS)

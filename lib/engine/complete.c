@@ -25,7 +25,10 @@ push_done(struct engine *e, struct channel *ch, struct send_slot *s, uint8_t err
 	} else {
 		ch->inline_slot[ch->inline_free++] = s->number;
 		ch->inline_done++;
-		ch->inline_failed += error != 0;
+		if (unlikely(error != 0)) {
+			ch->inline_failed++;
+			ch->inline_error = error;
+		}
 	}
 	channel_touch(e, ch);
 }
@@ -141,6 +144,8 @@ write_completions(struct channel *ch)
 	if (ch->inline_done != ch->inline_told) {
 		ch->inline_told = ch->inline_done;
 		atomic_store_explicit(&ch->shm->inline_failed, ch->inline_failed,
+			memory_order_relaxed);
+		atomic_store_explicit(&ch->shm->inline_error, ch->inline_error,
 			memory_order_relaxed);
 		/* release: the failed ones are counted before; pairs with the client's
 		 * inline_ended */

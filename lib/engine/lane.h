@@ -223,6 +223,7 @@ struct channel {
 	uint16_t inline_slot[CHANNEL_INLINE_MOST]; /* stack of the free ones' numbers */
 	/* channel_shm's, and inline_done as it was last written there */
 	uint32_t inline_done, inline_failed, inline_told;
+	uint8_t inline_error;
 	uint32_t promised;            /* mbufs of the pool reserved for it: quotas.h */
 	bool resident;                /* ... all of its quotas */
 	uint32_t one_max;             /* longest message that one buffer may hold */

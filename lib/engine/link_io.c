@@ -603,6 +603,8 @@ frame_of(struct engine *e, const struct proto_out *o, const struct peer *peer)
 			ENGINE_COUNT(e, tx_no_mbuf);
 			return NULL;
 		}
+		if (o->len != 0)
+			memset(rte_pktmbuf_mtod_offset(m, void *, head), 0, o->len);
 	}
 	m->data_len = (uint16_t)(head + o->len);
 	m->pkt_len = m->data_len;

@@ -232,7 +232,7 @@ proto_adopt(void *memory, const struct proto_config *config)
 	return p;
 }
 
-#define FORM 6 /* counted up when a field of these gets another place or meaning */
+#define FORM 7 /* counted up when a field of these gets another place or meaning */
 
 uint32_t
 proto_form(void)
@@ -357,6 +357,7 @@ proto_path_stat(const struct proto *p, uint16_t node, struct proto_path_stat *ou
 		.established = t->state == PATH_OPEN,
 		.dead = t->dead,
 		.unlike = t->unlike,
+		.too_long = t->too_long,
 		.other_version = t->other_version,
 		.rtt_ns = t->srtt / 8 * ns_per_unit_q4 / 16,
 		.rtt_var_ns = t->rttvar / 4 * ns_per_unit_q4 / 16,

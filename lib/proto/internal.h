@@ -21,6 +21,11 @@
 #include "proto/proto.h"
 
 #define NIL          UINT32_MAX
+/* Payload that is taken to pass wherever anything does: of IPv6's smallest MTU, tunnelled. */
+#define PAYLOAD_SURE 1200
+/* Sequence numbers of PINGs: 0 asks for life, these for whether frames pass. */
+#define PING_SHORT   1
+#define PING_LONG    2
 #define UNITS_PER_US (WIRE_TSTAMP_HZ / 1000000) /* of time stamps */
 
 #define PROTO_ASSERT(x)                                                                            \
@@ -187,6 +192,11 @@ struct path {
 	bool dead;             /* did not answer; what waits now was never sent to its old life */
 	uint8_t asked;         /* HELLOs or PINGs since the last answer */
 	uint32_t payload_max;
+	uint32_t too_long;      /* struct proto_path_stat */
+	uint16_t probe_len;     /* payload of the frames whose passing is asked for; 0: none */
+	uint16_t passes;        /* the longest that is known to pass */
+	uint8_t probe_shorts;   /* short ones answered meanwhile */
+	uint8_t probes_due;
 	uint32_t window;        /* smaller of both reorder windows */
 	struct wire_hello told; /* by the peer's last HELLO that was believed, or by any while there
 				 * is no session; as it came */
@@ -261,6 +271,7 @@ struct stray {
 	uint16_t flags;
 	uint8_t type, link;
 	uint32_t session, seq, ack, echo;
+	uint16_t len; /* zeros that it carries */
 };
 #define STRAYS 64
 
@@ -494,6 +505,11 @@ void flow_swap_handles(struct proto *p, const struct flow *f, proto_swap swap, v
 /* path.c */
 uint32_t path_get(struct proto *p, uint16_t node, uint64_t now);
 void path_greet(struct proto *p, struct path *t, uint16_t src_ctx, uint16_t dst_ctx, bool ask);
+/* A frame with so many bytes of payload was sent and not answered: ask whether such frames pass at
+ * all. */
+void path_probe_size(struct proto *p, struct path *t, uint32_t len);
+/* A PONG with that sequence number came. */
+void path_answered(struct proto *p, struct path *t, uint32_t seq);
 /* Ask a peer without a session for one, now and by timers. */
 void path_ask(struct proto *p, struct path *t, uint16_t src_ctx, uint16_t dst_ctx, uint64_t now);
 void path_rx_hello(struct proto *p, const struct wire_hdr *h, uint64_t now);

@@ -190,12 +190,49 @@ refuse_long(struct proto *p, const struct path *t)
 	}
 }
 
+/* Rounds of a short and a long PING, as many as timeouts: losses seldom take the long ones alone. */
+#define PROBE_ROUNDS 6
+
+void
+path_probe_size(struct proto *p, struct path *t, uint32_t len)
+{
+	if (len <= PAYLOAD_SURE || len <= t->passes || t->too_long != 0 || t->state != PATH_OPEN)
+		return;
+	if (len > t->probe_len) {
+		t->probe_len = (uint16_t)len;
+		t->probe_shorts = 0;
+	}
+	t->probes_due = 2;
+	queue_control(p, t);
+}
+
+void
+path_answered(struct proto *p, struct path *t, uint32_t seq)
+{
+	t->asked = 0;
+	if (t->probe_len == 0)
+		return;
+	if (seq == PING_LONG) {
+		t->passes = t->probe_len;
+		t->probe_len = 0;
+	} else if (seq == PING_SHORT && ++t->probe_shorts >= PROBE_ROUNDS) {
+		t->too_long = t->probe_len;
+		t->probe_len = 0;
+		t->payload_max = PAYLOAD_SURE;
+		refuse_long(p, t);
+	}
+}
+
 static void
 adopt_epoch(struct proto *p, struct path *t, const struct wire_hello *hello)
 {
 	uint32_t epoch = wire_be32(hello->epoch);
 	uint32_t payload_max = wire_be16(hello->payload_max), window = wire_be16(hello->window);
 
+	if (t->peer_epoch != epoch || t->dead) { /* it may be reached by another way */
+		t->too_long = 0;
+		t->passes = t->probe_len = 0;
+	}
 	if (t->peer_epoch != epoch) {
 		if (t->peer_epoch != 0) {
 			COUNT(p, peer_restarts);
@@ -215,6 +252,8 @@ adopt_epoch(struct proto *p, struct path *t, const struct wire_hello *hello)
 		(struct wire_end){wire_be64(hello->secret), epoch});
 	t->told = *hello;
 	t->payload_max = payload_max < p->cfg.payload_max ? payload_max : p->cfg.payload_max;
+	if (t->too_long != 0 && t->payload_max > PAYLOAD_SURE)
+		t->payload_max = PAYLOAD_SURE;
 	t->window = window && window < p->cfg.window_frames ? window : p->cfg.window_frames;
 	if (t->payload_max < p->cfg.payload_max)
 		refuse_long(p, t);

@@ -160,7 +160,7 @@ struct proto_message {
 /* A frame to put on the link. */
 struct proto_out {
 	uint64_t handle;   /* payload of the frame, or PROTO_NO_HANDLE */
-	uint32_t len;      /* bytes of that payload */
+	uint32_t len;      /* bytes of that payload; without a handle: zeros behind head[] */
 	uint16_t node;     /* destination */
 	uint16_t head_len; /* bytes of head[]: header, and the payload of frames without a handle */
 	bool again;        /* the payload was given out before, so the link may still hold it */
@@ -213,6 +213,8 @@ struct proto_path_stat {
 	bool dead;             /* it did not answer when it was last asked */
 	uint8_t other_version; /* of the protocol, which a frame of it had; 0: none had */
 	bool unlike;           /* its proto.checksum is another one, so there is no session */
+	uint32_t too_long;     /* payload bytes of frames that do not reach it though others do;
+				* 0: none */
 	uint64_t rtt_ns, rtt_var_ns, rto_ns;
 	uint32_t cwnd_bytes, cwnd_frames, inflight_bytes, inflight_frames;
 	uint32_t flows;

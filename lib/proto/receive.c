@@ -472,7 +472,7 @@ rx_control(struct proto *p, struct path *t, const struct wire_hdr *h, uint64_t n
 		break;
 	case WIRE_PONG:
 		COUNT(p, rx_accepted);
-		t->asked = 0;
+		path_answered(p, t, wire_be32(h->seq));
 		break;
 	case WIRE_RESET:
 		rx_reset(p, h, now);

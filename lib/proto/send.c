@@ -738,11 +738,12 @@ emit_stray(struct proto *p, const struct stray *s, struct proto_out *o, uint32_t
 	}
 	if (s->type == WIRE_HELLO)
 		w.payload_len = sizeof(struct wire_hello);
+	o->head_len = (uint16_t)(WIRE_HDR_BYTES + w.payload_len);
+	w.payload_len += s->len;
 	wire_put(o->head, &w);
 	o->handle = PROTO_NO_HANDLE;
-	o->len = 0;
+	o->len = s->len;
 	o->node = s->node;
-	o->head_len = (uint16_t)(WIRE_HDR_BYTES + w.payload_len);
 	o->again = false;
 	o->link = s->link;
 }
@@ -819,6 +820,24 @@ emit_ping(struct proto *p, struct path *t, struct proto_out *o, uint32_t now_ts)
 	t->ping_due = false;
 }
 
+/* First a short one, then one that is as long as the frames that may not pass. */
+static void
+emit_probe(struct proto *p, struct path *t, struct proto_out *o, uint32_t now_ts)
+{
+	const bool is_long = --t->probes_due == 0;
+	const struct stray s = {
+		.type = WIRE_PING,
+		.node = t->node,
+		.src_ctx = t->hello_src,
+		.dst_ctx = t->hello_dst,
+		.session = t->session,
+		.seq = is_long ? PING_LONG : PING_SHORT,
+		.len = is_long ? t->probe_len : 0,
+	};
+
+	emit_stray(p, &s, o, now_ts);
+}
+
 static unsigned
 tx_control(struct proto *p, struct proto_out *out, unsigned n, uint32_t now_ts)
 {
@@ -831,7 +850,9 @@ tx_control(struct proto *p, struct proto_out *out, unsigned n, uint32_t now_ts)
 			emit_hello(p, t, &out[k++], now_ts);
 		else if (t->ping_due)
 			emit_ping(p, t, &out[k++], now_ts);
-		if (t->hello_due || t->ping_due)
+		else if (t->probes_due != 0)
+			emit_probe(p, t, &out[k++], now_ts);
+		if (t->hello_due || t->ping_due || t->probes_due != 0)
 			continue;
 		LIST_POP(&p->ctl, CTL_LINK);
 		t->ctl_queued = false;
@@ -1064,6 +1085,7 @@ flow_rto(struct proto *p, uint32_t index, uint64_t now)
 		return;
 	}
 	COUNT(p, timeouts);
+	path_probe_size(p, t, p->txds[f->tx_head].len);
 	if (give_up(p, f, now))
 		return;
 	/* if many flows of a path time out together, that is one congestion event, not many */

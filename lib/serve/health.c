@@ -203,7 +203,7 @@ look_at_terms(const struct node *n, uint16_t node)
 	for (unsigned l = 0; l < n->config.lanes && !unlike; l++) {
 		if (!proto_path_stat(n->engines[l].proto, node, &s))
 			continue;
-		unlike = s.unlike || s.other_version != 0 ||
+		unlike = s.unlike || s.other_version != 0 || s.too_long != 0 ||
 			(s.established && s.payload_max != payload);
 		if (!unlike || p->unlike)
 			continue;
@@ -212,6 +212,13 @@ look_at_terms(const struct node *n, uint16_t node)
 				"node %u speaks version %u of the protocol, this one %u: no "
 				"message passes. Run one build on both",
 				node, s.other_version, WIRE_VERSION);
+		else if (s.too_long != 0)
+			log_say(LOG_PEER, RTE_LOG_ERR,
+				"node %u '%s' is reached, but not by frames with %u bytes of "
+				"payload: the network between does not pass them, and what is "
+				"longer than a frame of 1200 ends with EMSGSIZE. Give all nodes "
+				"a link.mtu that it passes, or raise its own",
+				node, s.name, s.too_long);
 		else if (s.unlike)
 			log_say(LOG_PEER, RTE_LOG_ERR,
 				"node %u '%s' has proto.checksum = %s, this one has %s: no message "

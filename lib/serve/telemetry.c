@@ -202,6 +202,7 @@ add_peer(struct rte_tel_data *d, uint32_t number)
 	rte_tel_data_add_dict_uint(p, "flows", s.flows);
 	rte_tel_data_add_dict_string(p, "says_name", s.name);
 	rte_tel_data_add_dict_uint(p, "says_payload", s.payload_max);
+	rte_tel_data_add_dict_uint(p, "too_long", s.too_long);
 	rte_tel_data_add_dict_uint(p, "says_lanes", s.lanes);
 	rte_tel_data_add_dict_string(p, "says_checksum", s.checksum ? "on" : "off");
 	rte_tel_data_add_dict_uint(p, "unlike", s.unlike);

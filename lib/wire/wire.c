@@ -16,7 +16,7 @@ static const struct {
 	[WIRE_ACK] = {0, 0},
 	[WIRE_NACK] = {1, WIRE_HOLES_MAX},
 	[WIRE_HELLO] = {sizeof(struct wire_hello), sizeof(struct wire_hello)},
-	[WIRE_PING] = {0, 0},
+	[WIRE_PING] = {0, UINT16_MAX},
 	[WIRE_PONG] = {0, 0},
 	[WIRE_RESET] = {0, 0},
 	[WIRE_MULTI] = {sizeof(struct wire_multi) + 1, UINT16_MAX},

@@ -34,7 +34,8 @@ enum wire_type {
 	WIRE_ACK = 2,   /* cumulative Ack with credit, no payload */
 	WIRE_NACK = 3,  /* Ack, and a bitmap of what is missing */
 	WIRE_HELLO = 4, /* epochs of both nodes: a handshake of three steps */
-	WIRE_PING = 5,  /* asks whether the peer is alive; carries nothing */
+	WIRE_PING = 5,  /* asks whether the peer is alive; carries nothing, or zeros to be as
+			 * long as a frame that may be too long for the network between */
 	WIRE_PONG = 6,  /* the answer to PING */
 	WIRE_RESET = 7, /* the named flow is unknown here, or its sender gave it up */
 	/* bytes for members of a group, on any nodes: of no flow and no session, and nobody answers

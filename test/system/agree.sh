@@ -2,18 +2,23 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Usage: agree.sh BUILD_DIR
-# What two nodes must agree on, made wrong on purpose over a veth pair: the frame's size, proto.checksum, the node's number, the
+# What two nodes must agree on, made wrong on purpose over a switch: the frame's size, proto.checksum, the node's number, the
 # MTU and address of the interface. Each is named, by the log or by doctor, on both sides.
 set -u
 . "$(dirname "$0")/common.bash"
 
 need_hugepages agree 200
-for ((i = 0; i < 2; i++)); do
+for i in 0 1 s; do
 	ip netns add "$tag$i" 2>/dev/null || { echo "ok agree # SKIP no namespaces"; exit 0; }
 	spaces+=("$tag$i")
 done
-ip link add v0 netns "${tag}0" type veth peer name v1 netns "${tag}1"
+# by a switch, so that the network between can be another than the interfaces
+ip -n "${tag}s" link add switch type bridge forward_delay 0
+ip -n "${tag}s" link set switch up
 for ((i = 0; i < 2; i++)); do
+	ip link add v$i netns "$tag$i" type veth peer name b$i netns "${tag}s"
+	ip netns exec "${tag}s" sysctl -qw "net.ipv6.conf.b$i.disable_ipv6=1"
+	ip -n "${tag}s" link set b$i mtu 9000 master switch up
 	ip netns exec "$tag$i" sysctl -qw "net.ipv6.conf.v$i.disable_ipv6=1"
 	ip netns exec "$tag$i" ip link set v$i mtu 9000 up
 	mac[i]=$(ip netns exec "$tag$i" cat /sys/class/net/v$i/address)
@@ -69,7 +74,10 @@ talk() {
 	local other=$last
 	timeout 20 "$build/app/pmx-perf" latency --instance "${tag}0" --to 1:1 --sizes "$1" >"$dir/talk" 2>&1
 	end "$other" TERM
+	wait_for 60 not_open # what comes next is not for it
 }
+
+not_open() { ! context_open 1 1; }
 
 stop_all() {
 	local pid
@@ -92,6 +100,21 @@ says 1 size__said_by_the_smaller "node 0 '${tag}0' takes 8944 bytes a frame, thi
 doctor 0 size__doctor_of_the_larger "node 1 '${tag}1' takes 1448 bytes a frame, this one 8944"
 doctor 1 size__doctor_of_the_smaller "node 0 '${tag}0' takes 8944 bytes a frame, this one 1448"
 stop_all $a $b
+
+# ---- a network that passes shorter frames than both nodes and their interfaces have
+ini 1 1 9000
+begin 0 && a=$last || not_ok agree_start ""
+begin 1 && b=$last || not_ok agree_start ""
+talk 64
+ip -n "${tag}s" link set b1 mtu 1500
+talk 5000
+says 0 path__said "node 1 '${tag}1' is reached, but not by frames with [0-9]* bytes of payload"
+doctor 0 path__doctor "is reached, but not by frames with"
+grep -q 'EMSGSIZE\|longer than' "$dir/talk" && ok agree_path__ends_by_that || not_ok agree_path__ends_by_that "" "$dir/talk"
+talk 64
+grep -q 'latency *64 ' "$dir/talk" && ok agree_path__short_ones_pass || not_ok agree_path__short_ones_pass "" "$dir/talk"
+stop_all $a $b
+ip -n "${tag}s" link set b1 mtu 9000
 
 # ---- checksums
 ini 1 1 9000 'checksum = on'

@@ -114,6 +114,29 @@ send_with__cookies_come_back(void **state)
 	}
 }
 
+/* The last error is told as well as how many there were, of messages with a buffer and without. */
+static void
+context_read_stat__last_error(void **state)
+{
+	struct pmx_context_stat stat;
+	pmx_send_id id;
+
+	(void)state;
+	pair_start("client", "");
+	pmx_context_read_stat(ctx[0][0], &stat);
+	assert_int_equal(stat.last_error, 0);
+	assert_int_equal(pmx_send_copy(ctx[0][0], (struct pmx_addr){1, 9}, "x", 1, NULL), 0);
+	UNTIL(pmx_sends_pending(ctx[0][0]) == 0);
+	pmx_context_read_stat(ctx[0][0], &stat);
+	assert_int_equal(stat.send_errors, 1);
+	assert_int_equal(stat.last_error, -ECONNREFUSED);
+	assert_int_equal(pmx_send_copy(ctx[0][0], (struct pmx_addr){9, 0}, "x", 1, &id), 0);
+	UNTIL(pmx_sends_pending(ctx[0][0]) == 0);
+	pmx_context_read_stat(ctx[0][0], &stat);
+	assert_int_equal(stat.send_errors, 2);
+	assert_int_equal(stat.last_error, -EHOSTUNREACH);
+}
+
 /* What waits for a node that does not answer, and what waits for room at a context of this node, is
  * taken back; it ends so, and is not delivered. */
 static void
@@ -298,6 +321,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(sendv__pieces_arrive_as_one, pair_stop),
 		cmocka_unit_test_teardown(send_with__cookies_come_back, pair_stop),
+		cmocka_unit_test_teardown(context_read_stat__last_error, pair_stop),
 		cmocka_unit_test_teardown(send_cancel__what_has_not_left, pair_stop),
 		cmocka_unit_test_teardown(send_with__expires, pair_stop),
 		cmocka_unit_test_teardown(watch__tells_when_a_node_comes_and_goes, pair_stop),

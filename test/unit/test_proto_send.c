@@ -1133,7 +1133,8 @@ proto_send__to_a_peer_of_another_version(void **state)
 	finish(net);
 }
 
-/* Another node of the same number is told of, but not this node's own announcement. */
+/* Another node of the same number is told of, and which others there are, but not this node's own
+ * announcement. */
 static void
 proto_announce__is_heard_by_twins(void **state)
 {
@@ -1143,14 +1144,80 @@ proto_announce__is_heard_by_twins(void **state)
 
 	(void)state;
 	proto_announce(net->nodes[0].p, frame, net_ticks(net, 0));
-	assert_int_equal(net_inject(net, 1, frame, sizeof(frame)), PROTO_RX_DONE);
+	assert_int_equal(net_inject(net, 1, frame, sizeof(frame)), PROTO_RX_ANNOUNCED);
 	assert_int_equal(net_inject(net, 0, frame, sizeof(frame)), PROTO_RX_DONE);
 	((struct wire_hello *)(frame + WIRE_HDR_BYTES))->epoch ^= 1;
-	assert_int_equal(net_inject(net, 1, frame, sizeof(frame)), PROTO_RX_DONE);
 	assert_int_equal(net_inject(net, 0, frame, sizeof(frame)), PROTO_RX_TWIN);
+	((struct wire_hdr *)frame)->src_node = ((struct wire_hdr *)frame)->dst_node =
+		wire_be16((uint16_t)c.nodes_max);
+	assert_int_equal(net_inject(net, 1, frame, sizeof(frame)), PROTO_RX_DONE);
 	for (unsigned i = 0; i < 2; i++)
 		net_check_books(net, i);
 	net_free(net);
+}
+
+/* A network that passes no frame above some size. */
+static enum net_verdict
+short_frames_pass(struct net *net, struct net_frame *f)
+{
+	(void)net;
+	return f->len > 3000 ? NET_DROP : NET_PASS;
+}
+
+/* That such frames do not pass is found out, and what needs them ends by that, long before all
+ * retries; short messages arrive. Where long ones pass, losses are not taken for it. */
+static void
+proto_send__longer_than_the_network_passes(void **state)
+{
+	struct proto_config c = net_config();
+	struct proto_path_stat s;
+
+	c.payload_max = 8000;
+	struct net *net = net_new(2, &c, 1);
+
+	(void)state;
+	net_open_all(net, 8, 40);
+	net->script = short_frames_pass;
+	int first = net_send(net, 0, 0, 1, 0, 100), is_long = net_send(net, 0, 0, 1, 0, 20000);
+	int other = net_send(net, 0, 1, 1, 1, 100);
+
+	net_settle(net, 10 * NET_SEC);
+	net_expect_delivered(net, first);
+	net_expect_delivered(net, other);
+	net_expect_error(net, is_long, EMSGSIZE);
+	assert_in_range(net_count(net, 0, PROTO_timeouts), 1, 8);
+	assert_true(proto_path_stat(net->nodes[0].p, 1, &s));
+	assert_int_equal(s.too_long, 8000);
+	assert_int_equal(net_send(net, 0, 0, 1, 0, 20000), -EMSGSIZE);
+	int again = net_send(net, 0, 0, 1, 0, 1000);
+
+	net_settle(net, 10 * NET_SEC);
+	net_expect_delivered(net, again);
+	/* in the peer's next life it may be otherwise */
+	net->script = NULL;
+	net_restart(net, 1);
+	net_open(net, 1, 0, 8, 40);
+	net_send(net, 0, 0, 1, 0, 10); /* may be what finds it out */
+	net_settle(net, 10 * NET_SEC);
+	int late = net_send(net, 0, 0, 1, 0, 20000);
+
+	net_settle(net, 10 * NET_SEC);
+	net_expect_delivered(net, late);
+	assert_true(proto_path_stat(net->nodes[0].p, 1, &s));
+	assert_int_equal(s.too_long, 0);
+	finish(net);
+	/* a lossy one that passes all */
+	for (uint64_t seed = 1; seed < 30; seed++) {
+		net = net_new(2, &c, seed);
+		net_open_all(net, 8, 40);
+		net->loss = 250;
+		for (unsigned i = 0; i < 10; i++)
+			net_send(net, 0, 0, 1, 0, 20000);
+		net_settle(net, 100 * NET_SEC);
+		for (int i = 0; i < 10; i++)
+			net_expect_delivered(net, i);
+		finish(net);
+	}
 }
 
 /* Of messages that wait behind a window that is used up, some are taken back: the others arrive, in
@@ -1305,6 +1372,7 @@ main(void)
 		cmocka_unit_test(proto_send__to_oneself),
 		cmocka_unit_test(proto_node_gone__ends_what_is_sent_to_it),
 		cmocka_unit_test(proto_node_gone__comes_back),
+		cmocka_unit_test(proto_send__longer_than_the_network_passes),
 		cmocka_unit_test(proto_withdraw__what_has_not_left_is_not_sent),
 		cmocka_unit_test(proto_withdraw__the_only_ones),
 		cmocka_unit_test(proto_node_wanted__is_looked_for),
