@@ -180,7 +180,7 @@ PMX_API void pmx_group_set_free(struct pmx_group_set *set);
 /** A multicast; zero-initialise, then set what it needs. */
 struct pmx_multicast {
 	const struct pmx_group_set *set; /**< who gets it */
-	uint32_t flags;                  /**< PMX_NOTIFY */
+	uint32_t flags;                  /**< PMX_NOTIFY, PMX_ORDERED */
 	uint32_t area;                   /**< ID of an area of the group at each receiver */
 	uint64_t remote;                 /**< offset in it */
 	void *local;                     /**< address here: any memory */
@@ -199,6 +199,13 @@ struct pmx_multicast {
  * reaches so, if there are several of them and the multicast has no part, and what gets lost goes
  * again to that member alone; otherwise by a list (multicast B): pushes to all of them, which the
  * engine sends a piece to each in turns. engine.multicast of the configuration says if so.
+ *
+ * Multicasts of a member that are under way at a time may arrive in any order. One with PMX_ORDERED
+ * is begun when all that this member began before in the group have ended, so every receiver has it,
+ * and its notification, after these; the price is a round trip each. Nobody is flooded: 8 are under
+ * way of a member in a group, more are -EAGAIN; the bytes go to memory that the receivers gave for
+ * it, and a notification that a receiver does not take (limits.events wait there) is not lost
+ * without a word, but ends the multicast with -ENOBUFS for that receiver.
  * @param      group   the group
  * @param      m       see there; borrowed for the call. Its part, local bytes and `failed` must
  *                     stay until it has ended

@@ -74,6 +74,7 @@ struct pmx_group {
 	uint32_t gone_count, gone_told;
 	struct multicast *multicasts; /* MULTICASTS_MAX of them, or NULL */
 	uint32_t multicasting;        /* of them, in use */
+	uint64_t multicast_age;       /* multicasts begun, but updates */
 	uint32_t updates;             /* that were asked for so far */
 	struct multicast *network;    /* the one that the engine sends by the network, or NULL */
 	bool network_always;          /* also for one receiver, and however many were missed */

@@ -53,6 +53,8 @@ struct multicast {
 	uint32_t region;                   /* an update of that one, or NO_REGION */
 	uint32_t number;                   /* updates: their order */
 	bool held;                         /* an update that is not granted yet */
+	bool ordered;                      /* begins when those before it have ended */
+	uint64_t age;                      /* their order; not of updates */
 	uint32_t request;                  /* or NO_REQUEST */
 	uint32_t count;                    /* of the receivers */
 	uint32_t push_count, begun, ended; /* of the pushes: all; that were begun; the first of
@@ -439,11 +441,25 @@ finish(struct pmx_group *g, struct multicast *c)
 	put_back(g, c);
 }
 
+/* Whether one that was begun before it is under way. */
+static bool
+has_earlier(const struct pmx_group *g, const struct multicast *c)
+{
+	for (unsigned i = 0; i < MULTICASTS_MAX; i++) {
+		const struct multicast *other = &g->multicasts[i];
+
+		if (other->used && other->region == NO_REGION && other->age < c->age)
+			return true;
+	}
+	return false;
+}
+
 static void
 proceed(struct pmx_group *g, struct multicast *c)
 {
-	if (c->held)
+	if (c->held || (c->ordered && has_earlier(g, c)))
 		return;
+	c->ordered = false;
 	if (c->network != NETWORK_NOT && !network_proceed(g, c))
 		return;
 	uint32_t out = under_way(c);
@@ -465,9 +481,12 @@ multicasts_proceed(struct pmx_group *g)
 	if (g->multicasts == NULL || g->proceeding)
 		return; /* beginning a push takes completions, and these come here */
 	g->proceeding = true;
-	for (unsigned i = 0; i < MULTICASTS_MAX; i++) {
-		if (g->multicasts[i].used)
-			proceed(g, &g->multicasts[i]);
+	for (uint32_t before = 0; before != g->multicasting;) {
+		before = g->multicasting;
+		for (unsigned i = 0; i < MULTICASTS_MAX; i++) {
+			if (g->multicasts[i].used)
+				proceed(g, &g->multicasts[i]);
+		} /* one that has ended may have been waited for */
 	}
 	g->proceeding = false;
 }
@@ -527,7 +546,7 @@ take(struct pmx_group *g)
 }
 
 static int
-check(const struct pmx_multicast *m)
+check(const struct pmx_multicast *m, uint32_t flags)
 {
 	const struct pmx_transfer t = {
 		.flags = PMX_AREA | m->flags,
@@ -536,7 +555,7 @@ check(const struct pmx_multicast *m)
 		.part = m->part,
 	};
 
-	return m->flags & ~PMX_NOTIFY ? -EINVAL : transfers_push_check(&t);
+	return m->flags & ~flags ? -EINVAL : transfers_push_check(&t);
 }
 
 /* Takes one with places for so many receivers, but none yet. 0, or an error of the verb. */
@@ -582,7 +601,7 @@ int
 pmx_group_multicast(struct pmx_group *g, const struct pmx_multicast *m, pmx_request *request)
 {
 	struct multicast *c;
-	int result = m->set == NULL || m->area == REGION_NO_AREA ? -EINVAL : check(m);
+	int result = m->set == NULL || m->area == REGION_NO_AREA ? -EINVAL : check(m, PMX_NOTIFY | PMX_ORDERED);
 
 	result = result == 0 ? ctx_group_check(g) : result;
 	if (result == 0 && request == NULL)
@@ -593,6 +612,9 @@ pmx_group_multicast(struct pmx_group *g, const struct pmx_multicast *m, pmx_requ
 		return result;
 	c->count = m->set->count;
 	memcpy(c->ranks, m->set->ranks, c->count * sizeof(*c->ranks));
+	c->ordered = (m->flags & PMX_ORDERED) != 0;
+	c->m.flags &= ~PMX_ORDERED;
+	c->age = ++g->multicast_age;
 	multicasts_proceed(g);
 	return 0;
 }
@@ -604,7 +626,7 @@ multicast_update(struct pmx_group *g, uint32_t region, const struct pmx_multicas
 	pmx_request *request)
 {
 	struct multicast *c;
-	int result = check(m);
+	int result = check(m, PMX_NOTIFY);
 
 	result = result == 0 ? ctx_group_check_ask(g, request) : result;
 	if (result == 0)

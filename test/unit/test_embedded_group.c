@@ -693,6 +693,60 @@ group__multicasts_at_once(void **state)
 		assert_memory_equal(areas[n] + 8, &local[0][8], sizeof(local) - 8);
 }
 
+/* Long ones and short ones, to all: with PMX_ORDERED each receiver is told of them in the order in
+ * which they were begun, and has the bytes of those before. */
+static void
+group__multicasts_in_order(void **state)
+{
+	static uint8_t local[8][AREA_BYTES / 8];
+	const uint32_t ranks[] = {1, 2, 3, 4, 5};
+	unsigned told[ALL] = {0}, before[ALL];
+	pmx_request r[8];
+
+	(void)state;
+	all_have_areas();
+	memcpy(before, events, sizeof(before));
+	struct pmx_group_set *set = set_of(0, ALL - 1, ranks);
+
+	for (unsigned round = 0; round < 4; round++) {
+		for (unsigned i = 0; i < 8; i++) {
+			const struct pmx_multicast m = {
+				.set = set,
+				.flags = PMX_NOTIFY | PMX_ORDERED,
+				.area = AREA,
+				.remote = i * sizeof(local[0]),
+				.local = local[i],
+				.len = i % 2 != 0 ? 8 : sizeof(local[0]),
+				.immediate = 8 * round + i,
+			};
+
+			memset(local[i], (int)(0x10 * round + i + 1), sizeof(local[0]));
+			assert_int_equal(pmx_group_multicast(group[0], &m, &r[i]), 0);
+		}
+		for (bool all = false; !all;) {
+			all = true;
+			poll_all(); /* takes one event of each */
+			for (unsigned n = 1; n < ALL; n++) {
+				if (events[n] - before[n] != told[n]) {
+					assert_int_equal(event[n].kind, PMX_EVENT_PUSHED);
+					assert_int_equal(event[n].immediate, told[n]);
+					const unsigned i = told[n]++ % 8;
+
+					assert_int_equal(areas[n][i * sizeof(local[0])],
+						0x10 * round + i + 1);
+				}
+				all &= told[n] == 8 * round + 8;
+			}
+			pmx_progress(ctx[0]);
+		}
+		for (unsigned i = 0; i < 8; i++) {
+			UNTIL((ended[0] = pmx_test(ctx[0], &r[i], NULL)) != 0);
+			assert_int_equal(ended[0], 1);
+		}
+	}
+	pmx_group_set_free(set);
+}
+
 /* Who has left, or has no such area, is named; the others have it. */
 static void
 group__multicast_says_who_has_it_not(void **state)
@@ -1198,6 +1252,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(group__multicast, start, stop),
 		cmocka_unit_test_setup_teardown(group__multicast_in_parts, start, stop),
 		cmocka_unit_test_setup_teardown(group__multicasts_at_once, start, stop),
+		cmocka_unit_test_setup_teardown(group__multicasts_in_order, start, stop),
 		cmocka_unit_test_setup_teardown(group__multicast_says_who_has_it_not, start, stop),
 		cmocka_unit_test_setup_teardown(group__multicast_refuses, start, stop),
 		cmocka_unit_test_setup_teardown(group__is_closed_under_a_multicast, start, stop),
