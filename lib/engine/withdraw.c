@@ -10,7 +10,8 @@
 #include "engine/local.h"
 #include "engine/withdraw.h"
 
-#define LOOK_US 1000
+#define LOOK_US      1000
+#define LEFT_MOST_US (UINT64_C(1) << 32) /* more than pmx_send_params.expire_us can say */
 
 static void
 take_back(struct engine *e, struct channel *ch, struct send_slot *s, uint8_t error)
@@ -25,7 +26,8 @@ void
 withdraw(struct engine *e, struct channel *ch, const struct submission *s)
 {
 	const uint8_t error = s->withdraw.error == ETIMEDOUT ? ETIMEDOUT : ECANCELED;
-	const int64_t left = s->withdraw.at_us - clock_us();
+	const int64_t now_us = clock_us();
+	uint64_t left = s->withdraw.at_us > now_us ? (uint64_t)(s->withdraw.at_us - now_us) : 0;
 
 	if (s->withdraw.buf >= ch->send_buffers) {
 		submission_bad(e, ch);
@@ -36,12 +38,13 @@ withdraw(struct engine *e, struct channel *ch, const struct submission *s)
 	if ((slot->state != SEND_QUEUED && slot->state != SEND_LOCAL) ||
 		slot_is_absent(e->node, slot)) /* it is parked */
 		return;
-	if (left <= 0) {
+	if (left == 0) {
 		take_back(e, ch, slot, error);
 		return;
 	}
+	left = left < LEFT_MOST_US ? left : LEFT_MOST_US;
 	slot->expires = ch->expires = e->expires = true;
-	buf_priv(slot->m)->expires = e->now + (uint64_t)left * (rte_get_tsc_hz() / 1000000);
+	buf_priv(slot->m)->expires = e->now + left * (rte_get_tsc_hz() / 1000000);
 	buf_priv(slot->m)->expired_error = error;
 }
 

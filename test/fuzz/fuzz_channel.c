@@ -21,6 +21,7 @@
 
 #include <rte_mempool.h>
 
+#include "base/clock.h"
 #include "client/client.h"
 #include "node/node.h"
 #include "input.h"
@@ -208,7 +209,8 @@ submit(struct pmx_context *c, struct input *in)
 
 	take(in, &s, how & 1 ? sizeof(s) : 12);
 	if (!(how & 1)) {
-		s.op = 1 + s.op % 12;
+		s.op = 1 + s.op % 14;
+		s.op = s.op == 13 ? SUBMIT_WITHDRAW : s.op == 14 ? SUBMIT_WATCH : s.op;
 		s.count %= 40;
 		s.send.len %= 25000;
 		s.send.dst_node %= 4;
@@ -226,6 +228,15 @@ submit(struct pmx_context *c, struct input *in)
 		s.receive.memory = take8(in) % 3 ? 0 : MEMORY_COPIED;
 		s.receive.local = (uintptr_t)scratch + take16(in);
 		s.receive.len = how & 128 ? take32(in) : take8(in);
+	}
+	if (s.op == SUBMIT_WITHDRAW && !(how & 1)) {
+		s.withdraw.at_us = how & 16 ? 0 : how & 32 ? INT64_MAX : clock_us() + take8(in);
+		s.withdraw.buf = take8(in) % 40;
+	}
+	if (s.op == SUBMIT_WATCH && !(how & 1)) {
+		for (unsigned i = 0; i < 4; i++)
+			atomic_store(&c->shm->watched[i], take8(in) % 5);
+		atomic_store(&c->shm->watches, how & 16 ? take32(in) : 4);
 	}
 	if (!slot_room(&c->sub, 1))
 		return;

@@ -19,6 +19,7 @@
 
 #include <rte_mempool.h>
 
+#include "base/clock.h"
 #include "client/client.h"
 #include "helpers.h"
 #include "engine/lane.h"
@@ -528,7 +529,8 @@ static void
 bad_submission(struct pmx_context *c)
 {
 	static const uint8_t ops[] = {0, SUBMIT_SEND, SUBMIT_MATCHED, SUBMIT_INLINE,
-		SUBMIT_INLINE_MATCHED, SUBMIT_RELEASE, SUBMIT_SELECT, SUBMIT_TRANSFER};
+		SUBMIT_INLINE_MATCHED, SUBMIT_RELEASE, SUBMIT_SELECT, SUBMIT_TRANSFER,
+		SUBMIT_WITHDRAW, SUBMIT_WATCH};
 	struct submission s;
 	uint8_t *bytes = (uint8_t *)&s;
 	uint64_t r;
@@ -551,6 +553,14 @@ bad_submission(struct pmx_context *c)
 			s.send.dst_node = (uint16_t)(random_next() % 4);
 			s.send.dst_ctx = (uint16_t)(random_next() % 10);
 		}
+	}
+	if (s.op == SUBMIT_WITHDRAW && r % 2 != 0) {
+		s.withdraw.at_us = (int64_t)(r >> 8) % 2 != 0 ? 0 : clock_us() + (int64_t)(r >> 48);
+		s.withdraw.buf = (uint16_t)(random_next() % 300);
+	}
+	if (s.op == SUBMIT_WATCH) {
+		atomic_store(&c->shm->watches, r % 2 != 0 ? (uint32_t)(r >> 32) : 64);
+		atomic_store(&c->shm->watched[(r >> 9) % 64], (uint16_t)((r >> 16) % 6));
 	}
 	if (s.op == SUBMIT_SELECT)
 		c->selects = true;

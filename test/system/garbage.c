@@ -93,7 +93,7 @@ submit(struct pmx_context *ctx)
 	static const uint8_t ops[] = {SUBMIT_SEND, SUBMIT_SEND, SUBMIT_SEND, SUBMIT_MATCHED,
 		SUBMIT_INLINE, SUBMIT_INLINE_MATCHED, SUBMIT_MORE, SUBMIT_RELEASE, SUBMIT_SELECT,
 		SUBMIT_TRANSFER, SUBMIT_FRAME, SUBMIT_REGISTER, SUBMIT_DEREGISTER, SUBMIT_CANCEL,
-		SUBMIT_RECEIVE, SUBMIT_FORGET, 0, 255};
+		SUBMIT_RECEIVE, SUBMIT_FORGET, SUBMIT_WITHDRAW, SUBMIT_WATCH, 0, 255};
 	struct submission *s;
 
 	if (!slot_room(&ctx->sub, 1))
@@ -121,6 +121,9 @@ submit(struct pmx_context *ctx)
 		s->frame.len = (uint32_t)number(ctx->frag_len);
 		s->frame.buf = (uint16_t)number(ctx->send_buffers);
 		s->frame.transfer = (uint16_t)number(ctx->transfer_count);
+	} else if (s->op == SUBMIT_WITHDRAW) {
+		s->withdraw.buf = (uint16_t)number(ctx->send_buffers);
+		s->withdraw.at_us = draw() % 2 ? 0 : (int64_t)number(1u << 31) * 4000;
 	} else if (s->op == SUBMIT_REGISTER || s->op == SUBMIT_RECEIVE) {
 		s->region.memory = (uint32_t)(draw() % 2 ? MEMORY_COPIED : number(2));
 		s->region.rights = (uint32_t)(draw() % 4);
