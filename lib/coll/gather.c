@@ -66,10 +66,10 @@ coll_hop(struct coll_hops *h, uint32_t p, uint32_t q, uint32_t sent, uint32_t ke
 	return h->last[at];
 }
 
-void
-coll_gather_by(struct coll_builder *b, const uint16_t *parent, bool turns, uint16_t *got)
+/* The first n places by relays, and the root's own block. */
+static void
+gather_first(struct coll_builder *b, uint32_t n, const uint16_t *parent, bool turns, uint16_t *got)
 {
-	const uint32_t n = b->task->ranks;
 	const uint16_t *order = b->plan->order;
 	struct coll_hops h;
 
@@ -91,6 +91,25 @@ coll_gather_by(struct coll_builder *b, const uint16_t *parent, bool turns, uint1
 			got[x] = x == 0 ? own : at;
 	}
 	coll_hops_end(&h);
+}
+
+void
+coll_gather_by(struct coll_builder *b, const uint16_t *parent, bool turns, uint16_t *got)
+{
+	gather_first(b, b->task->ranks, parent, turns, got);
+}
+
+/* The block of place i goes to the root when it likes. */
+static void
+come_directly(struct coll_builder *b, uint32_t i)
+{
+	const uint16_t *order = b->plan->order;
+	struct coll_step s = coll_send(order[0], COLL_IN, i, 1);
+	struct coll_step r = coll_recv(order[i], COLL_OUT, i, 1);
+
+	s.flags = r.flags = COLL_EAGER;
+	coll_add(b, order[i], &s);
+	coll_add(b, order[0], &r);
 }
 
 void
@@ -180,10 +199,10 @@ paper_schedule(struct paper *w, uint32_t n)
 	}
 }
 
-void
-coll_gather_paper(struct coll_builder *b)
+/* As the paper for the first n places; the others' blocks come directly. */
+static void
+gather_paper(struct coll_builder *b, uint32_t n)
 {
-	const uint32_t n = b->task->ranks;
 	struct paper w = {
 		.task = b->task,
 		.order = b->plan->order,
@@ -199,7 +218,9 @@ coll_gather_paper(struct coll_builder *b)
 		paper_schedule(&w, n);
 		for (uint32_t i = 0; b->plan->paper_ns && i < n; i++)
 			b->plan->paper_ns[b->plan->order[i]] = (uint64_t)(w.end[i] + 0.5);
-		coll_gather_by(b, w.parent, true, NULL);
+		gather_first(b, n, w.parent, true, NULL);
+		for (uint32_t i = n; i < b->task->ranks; i++)
+			come_directly(b, i);
 	} else {
 		b->error = -ENOMEM;
 	}
@@ -207,6 +228,18 @@ coll_gather_paper(struct coll_builder *b)
 	free(w.at);
 	free(w.parent);
 	free(w.has_child);
+}
+
+void
+coll_gather_paper(struct coll_builder *b)
+{
+	gather_paper(b, b->task->ranks);
+}
+
+void
+coll_gather_near(struct coll_builder *b)
+{
+	gather_paper(b, coll_cluster_end(b, 0) + 1);
 }
 
 /* ------------------------------------------------------------------ gather by runs of blocks */
@@ -277,17 +310,9 @@ coll_gather_two_level(struct coll_builder *b)
 void
 coll_gather_at_once(struct coll_builder *b)
 {
-	const uint16_t *order = b->plan->order;
-
-	coll_add_own(b, order[0], 0);
-	for (uint32_t i = 1; i < b->task->ranks; i++) {
-		struct coll_step s = coll_send(order[0], COLL_IN, i, 1);
-		struct coll_step r = coll_recv(order[i], COLL_OUT, i, 1);
-
-		s.flags = r.flags = COLL_EAGER;
-		coll_add(b, order[i], &s);
-		coll_add(b, order[0], &r);
-	}
+	coll_add_own(b, b->plan->order[0], 0);
+	for (uint32_t i = 1; i < b->task->ranks; i++)
+		come_directly(b, i);
 }
 
 void

@@ -166,6 +166,7 @@ void coll_gather_at_once(struct coll_builder *b);
 void coll_gather_in_turn(struct coll_builder *b);
 void coll_gather_permits(struct coll_builder *b);
 void coll_gather_paper(struct coll_builder *b);
+void coll_gather_near(struct coll_builder *b);
 void coll_gather_chain(struct coll_builder *b);
 void coll_gather_binomial(struct coll_builder *b);
 void coll_gather_two_level(struct coll_builder *b);

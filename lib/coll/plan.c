@@ -25,7 +25,7 @@ const char *const coll_kind_name[COLL_KINDS] = {"gather", "scatter", "bcast", "r
 	"alltoall", "allreduce", "reduce_scatter", "barrier"};
 const char *const coll_generator_name[COLL_GENERATORS] = {"at_once", "in_turn", "permits", "paper",
 	"chain", "binomial", "two_level", "two_trees", "ring", "bruck", "phases", "doubling",
-	"spread", "earliest"};
+	"spread", "earliest", "near"};
 
 typedef void (*generator)(struct coll_builder *);
 
@@ -46,6 +46,7 @@ static const generator generators[COLL_GENERATORS][COLL_KINDS] = {
 			[COLL_SCATTER] = coll_scatter_permits,
 		},
 	[COLL_PAPER] = {[COLL_GATHER] = coll_gather_paper},
+	[COLL_NEAR] = {[COLL_GATHER] = coll_gather_near},
 	[COLL_CHAIN] =
 		{
 			[COLL_GATHER] = coll_gather_chain,
