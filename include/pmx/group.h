@@ -201,11 +201,11 @@ struct pmx_multicast {
  * engine sends a piece to each in turns. engine.multicast of the configuration says if so.
  *
  * Multicasts of a member that are under way at a time may arrive in any order. One with PMX_ORDERED
- * is begun when all that this member began before in the group have ended, so every receiver has it,
- * and its notification, after these; the price is a round trip each. Nobody is flooded: 8 are under
- * way of a member in a group, more are -EAGAIN; the bytes go to memory that the receivers gave for
- * it, and a notification that a receiver does not take (limits.events wait there) is not lost
- * without a word, but ends the multicast with -ENOBUFS for that receiver.
+ * is begun when all that this member began before in the group have ended, so every receiver has
+ * it, and its notification, after these; the price is a round trip each. Nobody is flooded: 8 are
+ * under way of a member in a group, more are -EAGAIN; the bytes go to memory that the receivers
+ * gave for it, and a notification that a receiver does not take (limits.events wait there) is not
+ * lost without a word, but ends the multicast with -ENOBUFS for that receiver.
  * @param      group   the group
  * @param      m       see there; borrowed for the call. Its part, local bytes and `failed` must
  *                     stay until it has ended

@@ -601,7 +601,9 @@ int
 pmx_group_multicast(struct pmx_group *g, const struct pmx_multicast *m, pmx_request *request)
 {
 	struct multicast *c;
-	int result = m->set == NULL || m->area == REGION_NO_AREA ? -EINVAL : check(m, PMX_NOTIFY | PMX_ORDERED);
+	int result = m->set == NULL || m->area == REGION_NO_AREA
+		? -EINVAL
+		: check(m, PMX_NOTIFY | PMX_ORDERED);
 
 	result = result == 0 ? ctx_group_check(g) : result;
 	if (result == 0 && request == NULL)

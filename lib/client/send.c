@@ -86,8 +86,8 @@ inline_ended(struct pmx_context *ctx)
 	if (failed > n)
 		failed = n; /* some are of messages that ended since */
 	if (unlikely(failed != 0))
-		ctx->stat.last_error = -(int32_t)atomic_load_explicit(&ctx->shm->inline_error,
-			memory_order_relaxed);
+		ctx->stat.last_error = -(
+			int32_t)atomic_load_explicit(&ctx->shm->inline_error, memory_order_relaxed);
 	ctx->inline_done = done;
 	ctx->inline_failed += failed;
 	ctx->inline_left += n;

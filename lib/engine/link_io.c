@@ -320,9 +320,9 @@ static uint64_t
 sender_of(const struct engine *e, struct rte_mbuf *m)
 {
 	/* engine_announce() sends none but by links that have such a header */
-	const struct rte_ether_hdr *eth = (const struct rte_ether_hdr *)(rte_pktmbuf_mtod(m,
-										 const uint8_t *) -
-		config_encap_bytes(e->node->links[0].config.encap));
+	const struct rte_ether_hdr *eth =
+		(const struct rte_ether_hdr *)(rte_pktmbuf_mtod(m, const uint8_t *) -
+			config_encap_bytes(e->node->links[0].config.encap));
 	uint64_t mac = 0;
 
 	for (unsigned i = 0; i < RTE_ETHER_ADDR_LEN; i++)

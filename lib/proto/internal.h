@@ -192,10 +192,10 @@ struct path {
 	bool dead;             /* did not answer; what waits now was never sent to its old life */
 	uint8_t asked;         /* HELLOs or PINGs since the last answer */
 	uint32_t payload_max;
-	uint32_t too_long;      /* struct proto_path_stat */
-	uint16_t probe_len;     /* payload of the frames whose passing is asked for; 0: none */
-	uint16_t passes;        /* the longest that is known to pass */
-	uint8_t probe_shorts;   /* short ones answered meanwhile */
+	uint32_t too_long;    /* struct proto_path_stat */
+	uint16_t probe_len;   /* payload of the frames whose passing is asked for; 0: none */
+	uint16_t passes;      /* the longest that is known to pass */
+	uint8_t probe_shorts; /* short ones answered meanwhile */
 	uint8_t probes_due;
 	uint32_t window;        /* smaller of both reorder windows */
 	struct wire_hello told; /* by the peer's last HELLO that was believed, or by any while there

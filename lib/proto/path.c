@@ -190,7 +190,8 @@ refuse_long(struct proto *p, const struct path *t)
 	}
 }
 
-/* Rounds of a short and a long PING, as many as timeouts: losses seldom take the long ones alone. */
+/* Rounds of a short and a long PING, as many as timeouts: losses seldom take the long ones
+ * alone. */
 #define PROBE_ROUNDS 6
 
 void

@@ -203,8 +203,8 @@ enum proto_rx_result {
 			   * payload is a struct wire_hello */
 	PROTO_RX_ANNOUNCED, /* not kept: another node tells all which number it has; its number
 			     * is in the node table */
-	PROTO_RX_LINK,    /* not kept: a well-formed LINK frame of a node that may be there: a
-			   * question, or an answer of the session, if there is one */
+	PROTO_RX_LINK,      /* not kept: a well-formed LINK frame of a node that may be there: a
+			     * question, or an answer of the session, if there is one */
 };
 
 struct proto_path_stat {

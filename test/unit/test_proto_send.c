@@ -1148,8 +1148,8 @@ proto_announce__is_heard_by_twins(void **state)
 	assert_int_equal(net_inject(net, 0, frame, sizeof(frame)), PROTO_RX_DONE);
 	((struct wire_hello *)(frame + WIRE_HDR_BYTES))->epoch ^= 1;
 	assert_int_equal(net_inject(net, 0, frame, sizeof(frame)), PROTO_RX_TWIN);
-	((struct wire_hdr *)frame)->src_node = ((struct wire_hdr *)frame)->dst_node =
-		wire_be16((uint16_t)c.nodes_max);
+	((struct wire_hdr *)frame)->src_node = ((struct wire_hdr *)frame)->dst_node = wire_be16(
+		(uint16_t)c.nodes_max);
 	assert_int_equal(net_inject(net, 1, frame, sizeof(frame)), PROTO_RX_DONE);
 	for (unsigned i = 0; i < 2; i++)
 		net_check_books(net, i);

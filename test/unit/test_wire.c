@@ -1098,7 +1098,7 @@ wire_check__payload_of_each_type(void **state)
 		{WIRE_ACK, 0, 0},
 		{WIRE_NACK, 1, 64},
 		{WIRE_HELLO, 64, 64},
-		{WIRE_PING, 0, 0},
+		{WIRE_PING, 0, UINT16_MAX},
 		{WIRE_PONG, 0, 0},
 		{WIRE_RESET, 0, 0},
 	};
