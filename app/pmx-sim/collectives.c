@@ -587,7 +587,7 @@ static const struct method gathers[] = {
 	{COLL_TWO_LEVEL, "two-level", false},
 	{COLL_PAPER, "paper", false},
 	{COLL_CHAIN, "chain", false},
-	{COLL_NEAR, "near", false},
+	{COLL_PAPER_NEAR, "near", false},
 	{COLL_PERMITS, "permits", false},
 	{COLL_GENERATORS, "planned", false},
 };

@@ -384,8 +384,9 @@ struct pmx_send_params {
 	uint32_t size;      /**< sizeof(struct pmx_send_params) */
 	uint32_t flags;     /**< PMX_EVENT: pmx_poll_event() tells its end, with `cookie` */
 	uint64_t cookie;    /**< PMX_EVENT: any number */
-	uint32_t expire_us; /**< how long it may wait until it is sent; then it ends with
-			     * -ETIMEDOUT, and is not delivered. 0: for as long as need be */
+	uint64_t expire_us; /**< how long it may wait until it is sent; then it ends with
+			     * -ETIMEDOUT, and is not delivered. 0: for as long as need be. When
+			     * another primary takes over, what waits then has no such time */
 };
 
 /**
@@ -415,7 +416,7 @@ PMX_API int pmx_send_with(struct pmx_context *ctx, struct pmx_addr to, struct pm
  * has left this node, at least in part, or waits at another lane of it, goes on and ends as it
  * ends, because what comes behind it must arrive in order. (A message waits while its receiver's
  * node is looked for, while the window that the receiver gives is used up, and while the context is
- * stopped.) Does not wait: pmx_is_send_done() tells which it was.
+ * stopped.) Does not wait: pmx_is_send_done() tells which it was, some milliseconds later.
  * @retval 0        it is tried, or the message has ended already
  * @retval -EAGAIN  the submission ring is full: poll, then try again
  * @retval -EINVAL  not an ID of this context

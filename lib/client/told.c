@@ -73,11 +73,14 @@ withdraw(struct pmx_context *ctx, uint16_t buf, int64_t at_us, int error)
 	ctx_doorbell(ctx);
 }
 
-/* Most slots that the message takes in the ring, with what may follow it. */
+/* Slots that the message takes in the ring, with the one that follows it. */
 static uint32_t
 slots_of(const struct pmx_buffer *buf)
 {
-	return 2 + (buf->segments + SUBMIT_MORE_BUFS - 1) / SUBMIT_MORE_BUFS;
+	const uint32_t more = buf->segments > SUBMIT_SEND_BUFS ? buf->segments - SUBMIT_SEND_BUFS
+								: 0;
+
+	return 2 + (more + SUBMIT_MORE_BUFS - 1) / SUBMIT_MORE_BUFS;
 }
 
 static int
@@ -105,7 +108,9 @@ pmx_send_with(struct pmx_context *ctx, struct pmx_addr to, struct pmx_buffer *bu
 	if (result == 0 && (buf->segments == 0 || buf->first >= ctx->send_buffers))
 		result = -EINVAL;
 	if (result == 0 && p.expire_us != 0 && !slot_room(&ctx->sub, slots_of(buf)))
-		result = ctx_gone(ctx) ? -EPIPE : -EAGAIN;
+		result = ctx_gone(ctx)                          ? -EPIPE
+			: slots_of(buf) > ctx->sub.mask + 1 ? -EMSGSIZE
+							    : -EAGAIN;
 	if (result != 0)
 		return result;
 	const uint16_t last = ctx_send_id(ctx, buf) & 0xFFFF;
@@ -124,7 +129,8 @@ pmx_send_with(struct pmx_context *ctx, struct pmx_addr to, struct pmx_buffer *bu
 		return result;
 	}
 	if (p.expire_us != 0)
-		withdraw(ctx, last, clock_us() + p.expire_us, ETIMEDOUT);
+		withdraw(ctx, last, clock_after(clock_us(), (int64_t)(p.expire_us < INT64_MAX ? p.expire_us : INT64_MAX)),
+			ETIMEDOUT);
 	if (id != NULL)
 		*id = sent;
 	return 0;

@@ -86,6 +86,8 @@ set_place(struct pmx_context *ctx, uint32_t place, uint16_t node)
 {
 	atomic_store_explicit(&ctx->shm->watched[place], node, memory_order_relaxed);
 	ctx->watch_seen[place] = WATCH_WORD(node, 0, 0);
+	/* what the engine said when the place was last used; it says so again if it is true */
+	atomic_store_explicit(&ctx->shm->watch[place], 0, memory_order_relaxed);
 }
 
 /* The place of a node, or of none: WIRE_NOBODY; ctx->watches: there is no such. */

@@ -79,7 +79,7 @@ messages_of(enum coll_generator g, const struct coll_task *task)
 	case COLL_PERMITS:
 	case COLL_BINOMIAL:
 	case COLL_TWO_LEVEL:
-	case COLL_NEAR:
+	case COLL_PAPER_NEAR:
 	case COLL_GENERATORS:
 		break;
 	}
@@ -252,7 +252,7 @@ cost_by_any_means(enum coll_generator g, const struct coll_task *task, bool open
 	struct coll_cost *out)
 {
 	/* where not all may connect, no other one is guessed */
-	if (!coll_generator_does(g, task->kind) || g == COLL_NEAR ||
+	if (!coll_generator_does(g, task->kind) || g == COLL_PAPER_NEAR ||
 		(g == COLL_EARLIEST ? open && !is_for_earliest(task)
 				    : !open && is_too_large(g, task)))
 		return -EOPNOTSUPP;

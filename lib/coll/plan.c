@@ -46,7 +46,7 @@ static const generator generators[COLL_GENERATORS][COLL_KINDS] = {
 			[COLL_SCATTER] = coll_scatter_permits,
 		},
 	[COLL_PAPER] = {[COLL_GATHER] = coll_gather_paper},
-	[COLL_NEAR] = {[COLL_GATHER] = coll_gather_near},
+	[COLL_PAPER_NEAR] = {[COLL_GATHER] = coll_gather_near},
 	[COLL_CHAIN] =
 		{
 			[COLL_GATHER] = coll_gather_chain,

@@ -48,7 +48,7 @@ enum coll_generator {
 	COLL_EARLIEST,  /* a tree over pairs that may connect (topology.h: talk), to which comes
 			 * next whoever can be reached first: Bhat, Raghavendra, Prasanna, JPDC
 			 * 2003 */
-	COLL_NEAR,      /* gather: as the paper in the root's cluster, all others at once: SWoPP
+	COLL_PAPER_NEAR,      /* gather: as the paper in the root's cluster, all others at once: SWoPP
 			 * 2008, figure 9, pipeline + concurrent. To compare with: never planned */
 	COLL_GENERATORS
 };

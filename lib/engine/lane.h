@@ -115,10 +115,6 @@ struct buf_priv {
 	uint32_t generation;       /* of the sender's channel */
 	struct rte_mbuf *next_msg; /* next message in an inlet's local queue */
 	uint64_t until;            /* tsc: how long it waits for its receiver to be opened */
-	/* of a message's last buffer, which the core has: its flow, by proto_flow_key() */
-	uint64_t flow;
-	uint64_t expires;      /* send_slot.expires: tsc from which on it is not sent any more */
-	uint8_t expired_error; /* ... and with which errno it ends then */
 };
 
 /* Received bulk buffers, by number. */
@@ -144,7 +140,15 @@ struct send_slot {
 	uint16_t ctx, number;
 	uint8_t state; /* enum slot_state */
 	uint8_t error;
-	bool expires; /* withdraw.h */
+	bool expires; /* struct send_terms: withdraw.h */
+};
+
+/* Of a send buffer, what only messages that wait need. */
+struct send_terms {
+	uint64_t to;      /* SEND_QUEUED, the message's last: its flow, by proto_flow_key();
+			   * SEND_LOCAL: the endpoint */
+	uint64_t expires; /* send_slot.expires: tsc from which on it is not sent any more ... */
+	uint8_t error;    /* ... and errno with which it ends then */
 };
 
 /* A message of a client that was not Acked. */
@@ -218,6 +222,7 @@ struct channel {
 	struct slot_end sub, com;
 	struct inlet plain, matched;
 	struct send_slot *slots; /* array of send_buffers + inline_sends */
+	struct send_terms *terms; /* likewise, by send_slot.number */
 	uint32_t send_buffers, frag_len;
 	uint32_t inline_sends, inline_free; /* inline_free: how many of them inline_slot has */
 	uint16_t inline_slot[CHANNEL_INLINE_MOST]; /* stack of the free ones' numbers */
@@ -441,9 +446,11 @@ struct node {
 	/* by node number, from where nodes tell that they have it: two that have one take turns.
 	 * Written by lanes, for who watches */
 	struct announced {
-		_Atomic uint64_t mac, before; /* as twin.mac: now, and before that; 0: none */
-		_Atomic uint64_t at;          /* when it changed: TSC */
-		_Atomic uint32_t back;        /* times that it soon was the one before again */
+		_Atomic uint32_t epoch, epoch_before; /* the life that was heard last, and the one
+						       * before that; 0: none */
+		_Atomic uint64_t mac, before;         /* ... from where, as twin.mac */
+		_Atomic uint64_t at;                  /* when that changed: TSC */
+		_Atomic uint32_t back; /* times that it soon was the one before again */
 	} * announced;
 	struct rte_mbuf absent;             /* stands in slots of parked contexts: park.h; and in
 					     * those that an ending one no longer needs */

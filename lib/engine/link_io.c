@@ -315,14 +315,12 @@ link_in(struct engine *e, struct rte_mbuf *m)
 
 #define TAKE_TURNS_S 120
 
-/* The address of who sent a HELLO to all. */
+/* The address of who sent a HELLO to all: only links with such a header have any. */
 static uint64_t
-sender_of(const struct engine *e, struct rte_mbuf *m)
+sender_of(const struct rte_mbuf *m)
 {
-	/* engine_announce() sends none but by links that have such a header */
 	const struct rte_ether_hdr *eth =
-		(const struct rte_ether_hdr *)(rte_pktmbuf_mtod(m, const uint8_t *) -
-			config_encap_bytes(e->node->links[0].config.encap));
+		(const struct rte_ether_hdr *)((const uint8_t *)m->buf_addr + RTE_PKTMBUF_HEADROOM);
 	uint64_t mac = 0;
 
 	for (unsigned i = 0; i < RTE_ETHER_ADDR_LEN; i++)
@@ -336,16 +334,20 @@ announced_in(struct engine *e, struct rte_mbuf *m)
 {
 	const struct wire_hdr *h = rte_pktmbuf_mtod(m, const struct wire_hdr *);
 	struct announced *a = &e->node->announced[wire_be16(h->src_node)];
-	const uint64_t mac = sender_of(e, m), last = atomic_load(&a->mac);
+	const uint32_t epoch = wire_be32(((const struct wire_hello *)(h + 1))->epoch);
+	const uint32_t last = atomic_load(&a->epoch);
+	const uint64_t mac = sender_of(m);
 
 	rte_pktmbuf_free(m);
-	if (mac == last)
-		return;
-	/* one that moves does so once */
-	if (mac == atomic_load(&a->before) &&
+	if (epoch == last)
+		return; /* also by another of its links */
+	/* one that restarts, or moves, does so once */
+	if (epoch == atomic_load(&a->epoch_before) &&
 		e->now - atomic_load(&a->at) < TAKE_TURNS_S * rte_get_tsc_hz())
 		atomic_fetch_add(&a->back, 1);
-	atomic_store(&a->before, last);
+	atomic_store(&a->epoch_before, last);
+	atomic_store(&a->epoch, epoch);
+	atomic_store(&a->before, atomic_load(&a->mac));
 	atomic_store(&a->mac, mac);
 	atomic_store(&a->at, e->now);
 }
@@ -357,7 +359,7 @@ twin_in(struct engine *e, struct rte_mbuf *m)
 	const struct wire_hello *hello = rte_pktmbuf_mtod_offset(m, const struct wire_hello *,
 		WIRE_HDR_BYTES);
 	struct twin *t = &e->node->twin;
-	atomic_store(&t->mac, sender_of(e, m));
+	atomic_store(&t->mac, sender_of(m));
 	atomic_store(&t->age_ms, wire_be32(hello->age));
 	atomic_store(&t->own_age_ms, proto_age_ms(e->proto));
 	atomic_store(&t->epoch, wire_be32(hello->epoch));

@@ -57,6 +57,7 @@ local_send(struct engine *e, struct channel *src, uint16_t dst_ctx, uint16_t end
 		m->data_len = (uint16_t)(left < src->frag_len ? left : src->frag_len);
 		m->next = NULL;
 		buf_priv(m)->slot = bufs[i];
+		src->terms[bufs[i]].to = dst_ctx | endpoint;
 		if (first == NULL)
 			first = m;
 		else
@@ -73,7 +74,6 @@ local_send(struct engine *e, struct channel *src, uint16_t dst_ctx, uint16_t end
 	p->error = 0;
 	p->next_msg = NULL;
 	p->until = e->now + src->open_wait;
-	buf_priv(last)->flow = dst_ctx | endpoint;
 	src->sent++;
 	post(e, dst_ctx, first);
 }
@@ -340,7 +340,7 @@ bool
 local_withdraw(struct engine *e, const struct channel *src, const struct send_slot *last,
 	uint8_t error)
 {
-	const uint16_t dst = (uint16_t)buf_priv(last->m)->flow;
+	const uint16_t dst = (uint16_t)src->terms[last->number].to;
 	struct channel *ch = &e->node->channels[dst % WIRE_CONTEXTS_MAX];
 	struct inlet *in = channel_inlet(ch, dst);
 	struct rte_mbuf *m, *next, *found = NULL;

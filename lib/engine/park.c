@@ -95,7 +95,6 @@ park_context(struct engine *e, struct channel *ch)
 	for (uint32_t i = 0; i < channel_send_slots(ch); i++) {
 		if (ch->slots[i].state == SEND_CLIENT)
 			leave(&k, &ch->slots[i], 0);
-		ch->slots[i].expires = false; /* its time is written in an mbuf that it gave up */
 		kept += !slot_is_absent(e->node, &ch->slots[i]);
 	}
 	quotas_give(e->node, ch, kept);

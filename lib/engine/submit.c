@@ -124,7 +124,7 @@ to_core(struct engine *e, struct channel *ch, const struct submission *s, const 
 	memcpy(&ch->message, &s->send, offsetof(struct proto_message, ctx));
 	ch->message.dst_ctx |= endpoint;
 	ch->message.ctx = ch->ctx | endpoint;
-	buf_priv(((struct send_slot *)(uintptr_t)handles[count - 1])->m)->flow =
+	ch->terms[((const struct send_slot *)(uintptr_t)handles[count - 1])->number].to =
 		proto_flow_key(ch->message.ctx, ch->message.dst_node, ch->message.dst_ctx);
 	return proto_send(e->proto, &ch->message, handles, e->now);
 }

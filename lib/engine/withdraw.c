@@ -11,21 +11,25 @@
 #include "engine/withdraw.h"
 
 #define LOOK_US      1000
-#define LEFT_MOST_US (UINT64_C(1) << 32) /* more than pmx_send_params.expire_us can say */
+#define LEFT_MOST_US (UINT64_C(1) << 40) /* two weeks; in ticks it is a number of 64 bits */
+/* Most in a look: each takes as long as its flow has frames, and others wait meanwhile. */
+#define LOOK_MOST    32
 
 static void
-take_back(struct engine *e, struct channel *ch, struct send_slot *s, uint8_t error)
+take_back(struct engine *e, struct channel *ch, struct send_slot *s)
 {
+	const struct send_terms *t = &ch->terms[s->number];
+
+	s->expires = false;
 	if (s->state == SEND_QUEUED)
-		proto_withdraw(e->proto, buf_priv(s->m)->flow, (uintptr_t)s, error);
+		proto_withdraw(e->proto, t->to, (uintptr_t)s, t->error);
 	else if (s->state == SEND_LOCAL)
-		local_withdraw(e, ch, s, error);
+		local_withdraw(e, ch, s, t->error);
 }
 
 void
 withdraw(struct engine *e, struct channel *ch, const struct submission *s)
 {
-	const uint8_t error = s->withdraw.error == ETIMEDOUT ? ETIMEDOUT : ECANCELED;
 	const int64_t now_us = clock_us();
 	uint64_t left = s->withdraw.at_us > now_us ? (uint64_t)(s->withdraw.at_us - now_us) : 0;
 
@@ -34,22 +38,19 @@ withdraw(struct engine *e, struct channel *ch, const struct submission *s)
 		return;
 	}
 	struct send_slot *slot = &ch->slots[s->withdraw.buf];
+	struct send_terms *t = &ch->terms[s->withdraw.buf];
 
-	if ((slot->state != SEND_QUEUED && slot->state != SEND_LOCAL) ||
-		slot_is_absent(e->node, slot)) /* it is parked */
+	if (slot->state != SEND_QUEUED && slot->state != SEND_LOCAL)
 		return;
-	if (left == 0) {
-		take_back(e, ch, slot, error);
-		return;
-	}
 	left = left < LEFT_MOST_US ? left : LEFT_MOST_US;
+	t->expires = e->now + left * (rte_get_tsc_hz() / 1000000);
+	t->error = s->withdraw.error == ETIMEDOUT ? ETIMEDOUT : ECANCELED;
 	slot->expires = ch->expires = e->expires = true;
-	buf_priv(slot->m)->expires = e->now + left * (rte_get_tsc_hz() / 1000000);
-	buf_priv(slot->m)->expired_error = error;
 }
 
+/* Takes back what has expired, at most *budget messages. */
 static void
-look_at(struct engine *e, struct channel *ch)
+look_at(struct engine *e, struct channel *ch, unsigned *budget)
 {
 	ch->expires = false;
 	for (uint32_t i = 0; i < ch->send_buffers; i++) {
@@ -57,23 +58,29 @@ look_at(struct engine *e, struct channel *ch)
 
 		if (!s->expires)
 			continue;
-		if ((int64_t)(e->now - buf_priv(s->m)->expires) < 0) {
+		/* of a parked context the core has other handles until it is loaded */
+		if ((int64_t)(e->now - ch->terms[i].expires) < 0 ||
+			slot_is_absent(e->node, s) || *budget == 0) {
 			ch->expires = true;
 			continue;
 		}
-		s->expires = false;
-		take_back(e, ch, s, buf_priv(s->m)->expired_error);
+		--*budget;
+		take_back(e, ch, s);
 	}
 }
 
 void
 withdraw_expired(struct engine *e)
 {
+	unsigned budget = LOOK_MOST;
+
 	e->expires = false;
 	e->expire_at = e->now + rte_get_tsc_hz() / 1000000 * LOOK_US;
 	for (unsigned i = 0; i < e->open_count; i++) {
 		if (e->open[i]->expires)
-			look_at(e, e->open[i]);
+			look_at(e, e->open[i], &budget);
 		e->expires |= e->open[i]->expires;
 	}
+	if (budget != LOOK_MOST)
+		engine_complete(e); /* the lane may sleep next */
 }

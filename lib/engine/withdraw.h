@@ -10,7 +10,8 @@
 
 #include "engine/lane.h"
 
-/* A client's SUBMIT_WITHDRAW. Of a message that has ended, or left, nothing happens. */
+/* A client's SUBMIT_WITHDRAW: it is tried in the next look, or in one of the next if many are. Of a
+ * message that has ended, or left, nothing happens. */
 void withdraw(struct engine *e, struct channel *ch, const struct submission *s);
 /* Withdraws what has expired. Called at engine.expire_at while engine.expires. */
 void withdraw_expired(struct engine *e);

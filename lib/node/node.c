@@ -215,6 +215,7 @@ make_channel(struct node *n, uint16_t ctx)
 	ch->shm = ch->own = ch->zone->addr;
 	memset(ch->shm, 0, ch->zone->len);
 	ch->slots = calloc(node_send_slots(&n->config), sizeof(*ch->slots));
+	ch->terms = calloc(node_send_slots(&n->config), sizeof(*ch->terms));
 	ch->done_mask = rte_align32pow2(n->config.send_buffers) - 1;
 	ch->done = calloc(ch->done_mask + 1, sizeof(*ch->done));
 	ch->event_fd = ch->own_event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -224,7 +225,7 @@ make_channel(struct node *n, uint16_t ctx)
 	SERVICE_FOREACH(ops, &n->services) {
 		made = made && (ops->make_context == NULL || ops->make_context(n, ch) == 0);
 	}
-	if (ch->slots == NULL || ch->done == NULL || ch->event_fd < 0 || ch->doorbell < 0 || !made)
+	if (ch->slots == NULL || ch->terms == NULL || ch->done == NULL || ch->event_fd < 0 || ch->doorbell < 0 || !made)
 		return fail(n, -ENOMEM,
 			"no memory or descriptors for channel %u: raise ulimit -n, or lower "
 			"limits.contexts",
@@ -475,6 +476,7 @@ free_channel(struct node *n, struct channel *ch)
 	end_channel(ch);
 	rte_memzone_free(ch->zone);
 	free(ch->slots);
+	free(ch->terms);
 	free(ch->done);
 	space_end(&n->mappings, &ch->space);
 	thin_end(n, ch);

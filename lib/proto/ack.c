@@ -296,6 +296,8 @@ ack_from_the_ended(struct proto *p, struct flow *f, const struct wire_hdr *h)
 		free_acked(p, f, t, ack);
 		path_activate(p, t);
 	}
+	if (f->tx_head == NIL)
+		f->rto_at = 0;
 	return true;
 }
 

@@ -122,7 +122,7 @@ proto_node_wanted(struct proto *p, uint16_t ctx, uint16_t node, uint64_t until, 
 	}
 	t->wanted_until = until;
 	/* one that did not answer is asked again and again, with pauses */
-	if (t->state == PATH_NEW && t->asked == 0 && (!t->dead || now >= t->ping_at)) {
+	if (t->state == PATH_NEW && t->asked == 0 && now >= t->ping_at) {
 		t->ping_at = now + 2 * p->hello + p->keepalive;
 		path_ask(p, t, ctx, ctx, now);
 	}
@@ -213,9 +213,10 @@ path_answered(struct proto *p, struct path *t, uint32_t seq)
 	t->asked = 0;
 	if (t->probe_len == 0)
 		return;
-	if (seq == PING_LONG) {
-		t->passes = t->probe_len;
-		t->probe_len = 0;
+	if (seq > PAYLOAD_SURE && seq <= t->probe_len) {
+		t->passes = (uint16_t)seq;
+		if (seq == t->probe_len)
+			t->probe_len = 0;
 	} else if (seq == PING_SHORT && ++t->probe_shorts >= PROBE_ROUNDS) {
 		t->too_long = t->probe_len;
 		t->probe_len = 0;
@@ -406,6 +407,8 @@ path_timer(struct proto *p, uint32_t index, uint64_t now)
 		keep_alive(p, t, now);
 	else if (!list_empty(&t->flows) || now < t->wanted_until)
 		ask_again(p, t, now);
+	else
+		t->asked = 0; /* who wants it next begins anew */
 }
 
 /* RFC 6298 with shifts: srtt is kept x 8, rttvar x 4. */

@@ -831,7 +831,7 @@ emit_probe(struct proto *p, struct path *t, struct proto_out *o, uint32_t now_ts
 		.src_ctx = t->hello_src,
 		.dst_ctx = t->hello_dst,
 		.session = t->session,
-		.seq = is_long ? PING_LONG : PING_SHORT,
+		.seq = is_long ? t->probe_len : PING_SHORT,
 		.len = is_long ? t->probe_len : 0,
 	};
 
@@ -1085,7 +1085,8 @@ flow_rto(struct proto *p, uint32_t index, uint64_t now)
 		return;
 	}
 	COUNT(p, timeouts);
-	path_probe_size(p, t, p->txds[f->tx_head].len);
+	if (f->tx_head != NIL)
+		path_probe_size(p, t, p->txds[f->tx_head].len);
 	if (give_up(p, f, now))
 		return;
 	/* if many flows of a path time out together, that is one congestion event, not many */
@@ -1154,6 +1155,8 @@ proto_withdraw(struct proto *p, uint64_t flow_key, uint64_t handle, uint8_t erro
 	txds_remove(p, f, before, first, i, count);
 	for (uint32_t d = first, next; count-- > 0; d = next) {
 		next = p->txds[d].next;
+		p->txds[d].done.dst_node = f->node;
+		p->txds[d].done.dst_ctx = f->peer_ctx;
 		txd_done(p, d, error);
 	}
 	return true;

@@ -155,9 +155,10 @@ cat >"$dir/announce.py" <<-'END'
 	        break
 	numbered = frame[14:18] + struct.pack(">HH", 1, 1) + frame[22:]
 	for turn in turns:
-	    s.send(b"\xff" * 6 + bytes([2, 0, 0, 0, 0, int(turn, 16)]) + frame[12:14] + numbered)
+	    who = int(turn, 16)  # its address ends so, and its life is that number: the first 4 bytes behind the header
+	    s.send(b"\xff" * 6 + bytes([2, 0, 0, 0, 0, who]) + frame[12:14] + numbered[:46] + bytes([0, 0, 0, who]) + numbered[50:])
 END
-announce() { # TURNS: by the last byte of the address
+announce() { # TURNS: by who tells it
 	start "$dir/announce" ip netns exec "${tag}1" python3 "$dir/announce.py" v1 "$1"
 	local sender=$last
 	wait_for 60 grep -q ready "$dir/announce"
