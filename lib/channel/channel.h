@@ -120,7 +120,8 @@ struct channel_shm {
 	_Alignas(64) _Atomic uint32_t watches; /* written by the client: the first so many of */
 	_Atomic uint16_t watched[WATCHES_MAX]; /* ... these nodes are watched */
 	/* written by the engine, by the place in watched: WATCH_WORD(). The client checks that the
-	 * word is of the node that it watches by that place, and writes 0 when that is another one */
+	 * word is of the node that it watches by that place, and writes 0 when that is another
+	 * one */
 	_Alignas(64) _Atomic uint64_t watch[WATCHES_MAX];
 	_Alignas(64) struct pin_counters pins;    /* written by the client */
 	_Atomic uint8_t revoked[REGIONS_WATCHED]; /* written by the client: the memory is no

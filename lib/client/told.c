@@ -78,7 +78,7 @@ static uint32_t
 slots_of(const struct pmx_buffer *buf)
 {
 	const uint32_t more = buf->segments > SUBMIT_SEND_BUFS ? buf->segments - SUBMIT_SEND_BUFS
-								: 0;
+							       : 0;
 
 	return 2 + (more + SUBMIT_MORE_BUFS - 1) / SUBMIT_MORE_BUFS;
 }
@@ -108,7 +108,7 @@ pmx_send_with(struct pmx_context *ctx, struct pmx_addr to, struct pmx_buffer *bu
 	if (result == 0 && (buf->segments == 0 || buf->first >= ctx->send_buffers))
 		result = -EINVAL;
 	if (result == 0 && p.expire_us != 0 && !slot_room(&ctx->sub, slots_of(buf)))
-		result = ctx_gone(ctx)                          ? -EPIPE
+		result = ctx_gone(ctx)                      ? -EPIPE
 			: slots_of(buf) > ctx->sub.mask + 1 ? -EMSGSIZE
 							    : -EAGAIN;
 	if (result != 0)
@@ -129,7 +129,9 @@ pmx_send_with(struct pmx_context *ctx, struct pmx_addr to, struct pmx_buffer *bu
 		return result;
 	}
 	if (p.expire_us != 0)
-		withdraw(ctx, last, clock_after(clock_us(), (int64_t)(p.expire_us < INT64_MAX ? p.expire_us : INT64_MAX)),
+		withdraw(ctx, last,
+			clock_after(clock_us(),
+				(int64_t)(p.expire_us < INT64_MAX ? p.expire_us : INT64_MAX)),
 			ETIMEDOUT);
 	if (id != NULL)
 		*id = sent;

@@ -31,25 +31,26 @@ enum coll_kind {
 };
 
 enum coll_generator {
-	COLL_AT_ONCE,   /* all to all that they have to, with no order */
-	COLL_IN_TURN,   /* gather: one sender after the other, each told by the root */
-	COLL_PERMITS,   /* gather, scatter: by a timetable of the root's line; ours */
-	COLL_PAPER,     /* gather: SWoPP 2008, section 4 */
-	COLL_CHAIN,     /* along the tour of the tree */
-	COLL_BINOMIAL,  /* along the tour of the tree */
-	COLL_TWO_LEVEL, /* within clusters, and between them and the root (MagPIe, PPoPP 1999) */
-	COLL_TWO_TREES, /* bcast, reduce: Sanders, Speck, Traeff, Parallel Computing 2009 */
-	COLL_RING,      /* along the tour: Patarasuk and Yuan, JPDC 2009 */
-	COLL_BRUCK,     /* Bruck et al., TPDS 1997; as a barrier: dissemination */
-	COLL_PHASES,    /* alltoall: Faraj and Yuan, IPDPS 2005 */
-	COLL_DOUBLING,  /* allreduce, short reduce_scatter: recursive doubling */
-	COLL_SPREAD,    /* bcast, reduce, allreduce: two trees in each cluster; others are fed by
-			 * as many hosts of the root's; ours */
-	COLL_EARLIEST,  /* a tree over pairs that may connect (topology.h: talk), to which comes
-			 * next whoever can be reached first: Bhat, Raghavendra, Prasanna, JPDC
-			 * 2003 */
-	COLL_PAPER_NEAR,      /* gather: as the paper in the root's cluster, all others at once: SWoPP
-			 * 2008, figure 9, pipeline + concurrent. To compare with: never planned */
+	COLL_AT_ONCE,    /* all to all that they have to, with no order */
+	COLL_IN_TURN,    /* gather: one sender after the other, each told by the root */
+	COLL_PERMITS,    /* gather, scatter: by a timetable of the root's line; ours */
+	COLL_PAPER,      /* gather: SWoPP 2008, section 4 */
+	COLL_CHAIN,      /* along the tour of the tree */
+	COLL_BINOMIAL,   /* along the tour of the tree */
+	COLL_TWO_LEVEL,  /* within clusters, and between them and the root (MagPIe, PPoPP 1999) */
+	COLL_TWO_TREES,  /* bcast, reduce: Sanders, Speck, Traeff, Parallel Computing 2009 */
+	COLL_RING,       /* along the tour: Patarasuk and Yuan, JPDC 2009 */
+	COLL_BRUCK,      /* Bruck et al., TPDS 1997; as a barrier: dissemination */
+	COLL_PHASES,     /* alltoall: Faraj and Yuan, IPDPS 2005 */
+	COLL_DOUBLING,   /* allreduce, short reduce_scatter: recursive doubling */
+	COLL_SPREAD,     /* bcast, reduce, allreduce: two trees in each cluster; others are fed by
+			  * as many hosts of the root's; ours */
+	COLL_EARLIEST,   /* a tree over pairs that may connect (topology.h: talk), to which comes
+			  * next whoever can be reached first: Bhat, Raghavendra, Prasanna, JPDC
+			  * 2003 */
+	COLL_PAPER_NEAR, /* gather: as the paper in the root's cluster, all others at once:
+			  * SWoPP 2008, figure 9, pipeline + concurrent. To compare with: never
+			  * planned */
 	COLL_GENERATORS
 };
 

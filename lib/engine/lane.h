@@ -221,7 +221,7 @@ struct channel {
 	uint16_t ctx;
 	struct slot_end sub, com;
 	struct inlet plain, matched;
-	struct send_slot *slots; /* array of send_buffers + inline_sends */
+	struct send_slot *slots;  /* array of send_buffers + inline_sends */
 	struct send_terms *terms; /* likewise, by send_slot.number */
 	uint32_t send_buffers, frag_len;
 	uint32_t inline_sends, inline_free; /* inline_free: how many of them inline_slot has */

@@ -59,8 +59,8 @@ look_at(struct engine *e, struct channel *ch, unsigned *budget)
 		if (!s->expires)
 			continue;
 		/* of a parked context the core has other handles until it is loaded */
-		if ((int64_t)(e->now - ch->terms[i].expires) < 0 ||
-			slot_is_absent(e->node, s) || *budget == 0) {
+		if ((int64_t)(e->now - ch->terms[i].expires) < 0 || slot_is_absent(e->node, s) ||
+			*budget == 0) {
 			ch->expires = true;
 			continue;
 		}

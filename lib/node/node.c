@@ -225,7 +225,8 @@ make_channel(struct node *n, uint16_t ctx)
 	SERVICE_FOREACH(ops, &n->services) {
 		made = made && (ops->make_context == NULL || ops->make_context(n, ch) == 0);
 	}
-	if (ch->slots == NULL || ch->terms == NULL || ch->done == NULL || ch->event_fd < 0 || ch->doorbell < 0 || !made)
+	if (ch->slots == NULL || ch->terms == NULL || ch->done == NULL || ch->event_fd < 0 ||
+		ch->doorbell < 0 || !made)
 		return fail(n, -ENOMEM,
 			"no memory or descriptors for channel %u: raise ulimit -n, or lower "
 			"limits.contexts",

@@ -23,7 +23,8 @@
 #define NIL          UINT32_MAX
 /* Payload that is taken to pass wherever anything does: of IPv6's smallest MTU, tunnelled. */
 #define PAYLOAD_SURE 1200
-/* Sequence numbers of PINGs: 0 asks for life, others whether frames pass: of a long one its length. */
+/* Sequence numbers of PINGs: 0 asks for life, others whether frames pass: of a long one its
+ * length. */
 #define PING_SHORT   1
 #define UNITS_PER_US (WIRE_TSTAMP_HZ / 1000000) /* of time stamps */
 

@@ -156,7 +156,7 @@ cat >"$dir/announce.py" <<-'END'
 	numbered = frame[14:18] + struct.pack(">HH", 1, 1) + frame[22:]
 	for turn in turns:
 	    who = int(turn, 16)  # its address ends so, and its life is that number: the first 4 bytes behind the header
-	    s.send(b"\xff" * 6 + bytes([2, 0, 0, 0, 0, who]) + frame[12:14] + numbered[:46] + bytes([0, 0, 0, who]) + numbered[50:])
+	    s.send(b"\xff" * 6 + bytes([2, 0, 0, 0, 0, who]) + frame[12:14] + numbered[:50] + bytes([0, 0, 0, who]) + numbered[54:])
 END
 announce() { # TURNS: by who tells it
 	start "$dir/announce" ip netns exec "${tag}1" python3 "$dir/announce.py" v1 "$1"

@@ -135,7 +135,8 @@ stop(struct place *p, unsigned of)
 	const int64_t began = now_us();
 	const unsigned every = of / (LONG_FREEZES + 1);
 
-	must_succeed("pmx_jobs_stop", pmx_jobs_stop(p->jobs, job, drain_us, draw() % 2 ? PMX_JOBS_HOLD : 0, &s));
+	must_succeed("pmx_jobs_stop",
+		pmx_jobs_stop(p->jobs, job, drain_us, draw() % 2 ? PMX_JOBS_HOLD : 0, &s));
 	if (s.contexts == 0)
 		die("the job has no contexts there");
 	if (draw() % 8 == 0) /* it is stopped already */
