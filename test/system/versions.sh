@@ -17,6 +17,9 @@ program=$new/test/versions
 # number NAME TREE: what it is defined as there
 number() { grep -rhE "^#define $1 +[0-9]" "$2/lib" | awk '{print $3}'; }
 
+# library TREE: the file that its libpmx is
+library() { sed -nE "s/^  version: '(.*)',$/libpmx.so.\1/p" "$1/meson.build"; }
+
 # The build of the commit in versions.base: what is needed of it
 make_old() {
 	local base name
@@ -29,7 +32,7 @@ make_old() {
 			skip_all versions "$name differs from that of $base: let versions.base name a later commit"
 	done
 	old=$dir/old
-	(cd "$dir/source" && export CCACHE_BASEDIR=$dir && meson setup "$old" && ninja -C "$old" app/pmx-dpdk lib/libpmx.so) >"$dir/make.log" 2>&1 ||
+	(cd "$dir/source" && export CCACHE_BASEDIR=$dir && meson setup "$old" && ninja -C "$old" app/pmx-dpdk "lib/$(library "$dir/source")") >"$dir/make.log" 2>&1 ||
 		{ not_ok versions__the_old_build "" "$dir/make.log"; exit 1; }
 }
 
@@ -99,7 +102,7 @@ interface() { sed -nE 's/^#define PMX_VERSION +"([0-9]+\.[0-9]+)\..*/\1/p' "$1/i
 
 # described NAME SOURCE: its thin library, with what tells of types; $dir/NAME/lib/thin/libpmx.so
 described() {
-	(cd "$2" && meson setup "$dir/$1" -Ddebug=true && ninja -C "$dir/$1" lib/thin/libpmx.so) >"$dir/make.log" 2>&1
+	(cd "$2" && meson setup "$dir/$1" -Ddebug=true && ninja -C "$dir/$1" "lib/thin/$(library "$2")") >"$dir/make.log" 2>&1
 }
 
 # Within one interface programs run with any later library: no function and no structure changes.
