@@ -8,6 +8,7 @@
 set -u
 . "$(dirname "$0")/common.bash"
 
+[ -w "$build/meson-private" ] || skip_all installed "the build is another user's, and meson install writes there"
 root=$dir/root
 log=$dir/log
 export DESTDIR=$root

@@ -168,8 +168,10 @@ waiting_messages_are_not_lost(void)
 	configure(&patient);
 	begin();
 	attach("thin");
-	struct pmx_context *ctx = opened(0), *other = opened(1);
+	const struct pmx_context_params waits = {.size = sizeof(waits), .open_wait_us = 20000000};
+	struct pmx_context *ctx = NULL, *other = opened(1);
 
+	GIVES(0, pmx_context_open(&ctx, node, 0, &waits));
 	GIVES(0, pmx_send_copy(ctx, own(7), "seven", 6, &id));
 	GIVES(0, pmx_isend(ctx, &s, &sent));
 	sleep_ms(50);
