@@ -26,7 +26,7 @@ compile() {
 sound_objects() {
 	local at=$dir/$1/sound source
 	mkdir -p "$at"
-	for source in "$root/lib/${library[$1]}"/*.c "$root/test/unit/test_$1.c" "$root/test/unit/case_filter.c"; do
+	for source in "$root/lib/${library[$1]}"/*.c "$root/lib/wire"/*.c "$root/test/unit/test_$1.c" "$root/test/unit/case_filter.c"; do
 		compile "$root" "$source" "$at/$(basename "$source" .c).o" || return 1
 	done
 	${CC:-cc} -o "$at/test" "$at"/*.o -lcmocka
