@@ -805,8 +805,10 @@ proto_announce(struct proto *p, void *head, uint64_t now)
 	put_hello(p, p->cfg.node, 0, 0, (uint8_t *)head + WIRE_HDR_BYTES);
 }
 
+/* seq, len: 0 asks for life; PING_SHORT and 0, or the same length twice: whether frames pass. */
 static void
-emit_ping(struct proto *p, struct path *t, struct proto_out *o, uint32_t now_ts)
+emit_ping(struct proto *p, const struct path *t, struct proto_out *o, uint32_t now_ts, uint32_t seq,
+	uint16_t len)
 {
 	const struct stray s = {
 		.type = WIRE_PING,
@@ -814,25 +816,8 @@ emit_ping(struct proto *p, struct path *t, struct proto_out *o, uint32_t now_ts)
 		.src_ctx = t->hello_src,
 		.dst_ctx = t->hello_dst,
 		.session = t->session,
-	};
-
-	emit_stray(p, &s, o, now_ts);
-	t->ping_due = false;
-}
-
-/* First a short one, then one that is as long as the frames that may not pass. */
-static void
-emit_probe(struct proto *p, struct path *t, struct proto_out *o, uint32_t now_ts)
-{
-	const bool is_long = --t->probes_due == 0;
-	const struct stray s = {
-		.type = WIRE_PING,
-		.node = t->node,
-		.src_ctx = t->hello_src,
-		.dst_ctx = t->hello_dst,
-		.session = t->session,
-		.seq = is_long ? t->probe_len : PING_SHORT,
-		.len = is_long ? t->probe_len : 0,
+		.seq = seq,
+		.len = len,
 	};
 
 	emit_stray(p, &s, o, now_ts);
@@ -846,12 +831,17 @@ tx_control(struct proto *p, struct proto_out *out, unsigned n, uint32_t now_ts)
 	while (k < n && !list_empty(&p->ctl)) {
 		struct path *t = &p->paths[p->ctl.head];
 
-		if (t->hello_due)
+		if (t->hello_due) {
 			emit_hello(p, t, &out[k++], now_ts);
-		else if (t->ping_due)
-			emit_ping(p, t, &out[k++], now_ts);
-		else if (t->probes_due != 0)
-			emit_probe(p, t, &out[k++], now_ts);
+		} else if (t->ping_due) {
+			emit_ping(p, t, &out[k++], now_ts, 0, 0);
+			t->ping_due = false;
+		} else if (t->probes_due != 0) {
+			/* first a short one, then one as long as the frames that may not pass */
+			const uint16_t len = --t->probes_due == 0 ? t->probe_len : 0;
+
+			emit_ping(p, t, &out[k++], now_ts, len != 0 ? len : PING_SHORT, len);
+		}
 		if (t->hello_due || t->ping_due || t->probes_due != 0)
 			continue;
 		LIST_POP(&p->ctl, CTL_LINK);
