@@ -216,7 +216,7 @@ path_answered(struct proto *p, struct path *t, uint32_t seq)
 	if (seq > PAYLOAD_SURE && seq <= t->probe_len) {
 		t->passes = (uint16_t)seq;
 		if (seq == t->probe_len)
-			t->probe_len = 0;
+			t->probe_len = t->probes_due = 0;
 	} else if (seq == PING_SHORT && ++t->probe_shorts >= PROBE_ROUNDS) {
 		t->too_long = t->probe_len;
 		t->probe_len = 0;
