@@ -37,7 +37,7 @@ extern "C" {
 /** Shared memory as one of its members has it. */
 struct pmx_dsm;
 
-/** What to share; the same at all members. */
+/** Says what to share; it is the same at all members. */
 struct pmx_dsm_params {
 	uint32_t size;  /**< sizeof(struct pmx_dsm_params) */
 	uint64_t bytes; /**< of all memory that will be allocated, 1..2^38; each member has that

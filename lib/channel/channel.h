@@ -50,7 +50,7 @@ enum channel_state {
 
 /* nodes that a context may watch: pmx_context_watch() */
 #define WATCHES_MAX 64
-/* What is known of one, a word: WATCH_WORD() */
+/* A word tells what is known of one: WATCH_WORD() */
 #define WATCH_UP    1u /* there is a session with it */
 /* it did not answer, or is none of the cluster; neither: not known yet */
 #define WATCH_DOWN  2u

@@ -120,7 +120,7 @@ struct send_note {
 	uint8_t told;  /* enum send_told */
 };
 
-/* Of the last buffer of a message: whether an event tells its end (told.c). */
+/* Says of the last buffer of a message whether an event tells its end (told.c). */
 enum send_told {
 	SEND_UNTOLD,
 	SEND_TELLS, /* it is under way */

@@ -441,7 +441,7 @@ finish(struct pmx_group *g, struct multicast *c)
 	put_back(g, c);
 }
 
-/* Whether one that was begun before it is under way. */
+/* Returns whether one that was begun before it is under way. */
 static bool
 has_earlier(const struct pmx_group *g, const struct multicast *c)
 {

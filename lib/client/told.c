@@ -13,7 +13,7 @@
 #include "client/client.h"
 #include "client/told.h"
 
-/* What the event of a message tells. */
+/* The event of a message tells this. */
 struct told {
 	uint64_t cookie;
 	uint32_t len;
@@ -73,7 +73,7 @@ withdraw(struct pmx_context *ctx, uint16_t buf, int64_t at_us, int error)
 	ctx_doorbell(ctx);
 }
 
-/* Slots that the message takes in the ring, with the one that follows it. */
+/* Returns the slots that the message takes in the ring, with the one that follows it. */
 static uint32_t
 slots_of(const struct pmx_buffer *buf)
 {

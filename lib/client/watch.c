@@ -14,14 +14,14 @@
 #define IS_UP(word)   (((word) >> 32 & WATCH_UP) != 0)
 #define IS_DOWN(word) (((word) >> 32 & WATCH_DOWN) != 0)
 
-/* The node that is watched by that place, or WIRE_NOBODY. */
+/* Returns the node that is watched by that place, or WIRE_NOBODY. */
 static uint16_t
 node_at(const struct pmx_context *ctx, uint32_t place)
 {
 	return NODE_OF(ctx->watch_seen[place]);
 }
 
-/* What the engine says of the node now; 0: nothing yet. */
+/* Returns what the engine says of the node now; 0: nothing yet. */
 static uint64_t
 word_at(const struct pmx_context *ctx, uint32_t place)
 {
@@ -30,7 +30,7 @@ word_at(const struct pmx_context *ctx, uint32_t place)
 	return NODE_OF(word) == node_at(ctx, place) && (IS_UP(word) || IS_DOWN(word)) ? word : 0;
 }
 
-/* Whether there is something to tell of that place. */
+/* Returns whether there is something to tell of that place. */
 static bool
 has_news(const struct pmx_context *ctx, uint32_t place)
 {
@@ -90,7 +90,7 @@ set_place(struct pmx_context *ctx, uint32_t place, uint16_t node)
 	atomic_store_explicit(&ctx->shm->watch[place], 0, memory_order_relaxed);
 }
 
-/* The place of a node, or of none: WIRE_NOBODY; ctx->watches: there is no such. */
+/* Returns the place of a node, or of none (WIRE_NOBODY); ctx->watches: there is no such. */
 static uint32_t
 place_of(const struct pmx_context *ctx, uint16_t node)
 {

@@ -315,7 +315,7 @@ link_in(struct engine *e, struct rte_mbuf *m)
 
 #define TAKE_TURNS_S 120
 
-/* The address of who sent a HELLO to all: only links with such a header have any. */
+/* Returns the address of who sent a HELLO to all: only links with such a header have any. */
 static uint64_t
 sender_of(const struct rte_mbuf *m)
 {
