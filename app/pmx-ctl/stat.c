@@ -18,6 +18,8 @@ static const struct proto_counter_info more[] = {
 	{"name", "", "node.name, the instance"},
 	{"node", "number", "node.id"},
 	{"lanes", "lcores", "engine.lanes"},
+	{"numa", "", "NUMA node of each lane, its rings and the channels of its contexts"},
+	{"numa_mbufs", "", "NUMA node of the packet buffers: that of link 0's port, if it has one"},
 	{"idle", "", "engine.idle"},
 	{"driver", "", "of link 0"},
 	{"port", "", "of link 0"},

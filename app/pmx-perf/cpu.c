@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <hwloc.h>
+
 #include "node/pollers.h"
 #include "perf.h"
 
@@ -133,4 +135,51 @@ cpu_settle(struct options *o, bool eal)
 	if (o->progress)
 		fprintf(stderr, "on CPU %d\n", o->cpu);
 	return eal && o->cpu >= 0 ? place_eal(o) : 0;
+}
+
+/* What the nearest thing that two CPUs share is called. */
+static const char *
+shared_name(hwloc_obj_t shared, bool one_numa)
+{
+	static char text[64];
+
+	if (hwloc_obj_type_is_cache(shared->type)) {
+		snprintf(text, sizeof(text), "they share an L%u cache",
+			shared->attr->cache.depth);
+		return text;
+	}
+	switch (shared->type) {
+	case HWLOC_OBJ_PU:
+		return "one CPU";
+	case HWLOC_OBJ_CORE:
+		return "two threads of one core";
+	case HWLOC_OBJ_DIE:
+		return "cores of one die";
+	case HWLOC_OBJ_PACKAGE:
+		return one_numa ? "cores of one package" : "NUMA nodes of one package";
+	default:
+		return one_numa ? "different packages of one NUMA node"
+				: "different packages and NUMA nodes";
+	}
+}
+
+const char *
+cpu_distance(int a, int b)
+{
+	const char *text = "it is not known how far apart";
+	hwloc_topology_t t;
+
+	if (hwloc_topology_init(&t) != 0)
+		return text;
+	if (hwloc_topology_set_flags(t, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED) == 0 &&
+		hwloc_topology_load(t) == 0) {
+		hwloc_obj_t x = hwloc_get_pu_obj_by_os_index(t, (unsigned)a),
+			    y = hwloc_get_pu_obj_by_os_index(t, (unsigned)b);
+
+		if (x != NULL && y != NULL)
+			text = shared_name(hwloc_get_common_ancestor_obj(t, x, y),
+				hwloc_bitmap_isequal(x->nodeset, y->nodeset));
+	}
+	hwloc_topology_destroy(t);
+	return text;
 }

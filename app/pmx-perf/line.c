@@ -116,8 +116,9 @@ run_line(const struct options *o)
 		row_print(o, &r);
 	} else {
 		printf("a cache line from CPU %d to CPU %d and back: %lu ns, %lu to %lu in %d "
-		       "samples of %d\n",
-			o->cpu, other, r.p50_ns, r.min_ns, r.max_ns, SAMPLES, TRIPS);
+		       "samples of %d (%s)\n",
+			o->cpu, other, r.p50_ns, r.min_ns, r.max_ns, SAMPLES, TRIPS,
+			cpu_distance(o->cpu, other));
 	}
 	return 0;
 }

@@ -222,5 +222,7 @@ int cpu_settle(struct options *o, bool eal);
 int cpu_other(int but);
 /* Returns 0, or a negative errno after printing why. */
 int cpu_pin(pthread_t thread, int cpu);
+/* Returns in words what those CPUs share at most, as hwloc knows it. Static storage. */
+const char *cpu_distance(int a, int b);
 
 #endif

@@ -415,6 +415,8 @@ struct engine {
 
 struct node {
 	struct config config;
+	int numa[CONFIG_LANES_MAX]; /* the NUMA node of each lane */
+	int pool_numa;              /* that of the packet buffers */
 	struct rte_mempool *pool;
 	uint32_t bufs_count;
 	struct buf_state *bufs;

@@ -24,6 +24,7 @@
 #include "engine/turns.h"
 #include "memory/memory.h"
 #include "node/node.h"
+#include "node/numa.h"
 #include "node/sizes.h"
 
 #define BUFFERS_USUAL 16384u
@@ -62,7 +63,7 @@ number_buffer(struct rte_mempool *pool, void *arg, void *obj, unsigned index)
 /* For limits.mbufs = auto: as many as all contexts need to be open with the buffers of a default
  * one, if the EAL's memory suffices. */
 static void
-choose_buffers(struct config *c)
+choose_buffers(struct config *c, int numa)
 {
 	uint64_t page_bytes = rte_eal_has_hugepages() ? RTE_PGSIZE_2M
 						      : (uint64_t)sysconf(_SC_PAGESIZE);
@@ -71,7 +72,7 @@ choose_buffers(struct config *c)
 	struct config_memory m;
 
 	c->mbufs = wanted;
-	if (rte_malloc_get_socket_stats((int)rte_socket_id(), &heap) != 0 ||
+	if (rte_malloc_get_socket_stats(numa, &heap) != 0 ||
 		heap.heap_totalsz_bytes < HEAP_OF_M)
 		return; /* the EAL's heap grows on demand */
 	node_config_memory(c, page_bytes, &m);
@@ -95,26 +96,37 @@ choose_buffers(struct config *c)
 			c->mbufs, wanted, c->contexts, (uint32_t)(m.all >> 20));
 }
 
+static struct rte_mempool *
+pool_on(const struct node *n, int numa)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "pmx_%u_mbufs", n->config.id);
+	return rte_pktmbuf_pool_create(name, n->config.mbufs, POOL_CACHE,
+		RTE_ALIGN(sizeof(struct buf_priv), 64),
+		(uint16_t)(RTE_PKTMBUF_HEADROOM + n->frame_room), numa);
+}
+
 static int
 make_pool(struct node *n)
 {
 	struct config *c = &n->config;
 	bool chosen = c->mbufs == 0;
 	struct buffer_shares shares;
-	char name[32];
+	int other;
 
 	n->frag_len = config_payload_max(c);
 	n->frame_room = node_config_frame_room(c);
-	snprintf(name, sizeof(name), "pmx_%u_mbufs", c->id);
 	if (chosen)
-		choose_buffers(c);
-	while ((n->pool = rte_pktmbuf_pool_create(name, c->mbufs, POOL_CACHE,
-			RTE_ALIGN(sizeof(struct buf_priv), 64),
-			(uint16_t)(RTE_PKTMBUF_HEADROOM + n->frame_room), (int)rte_socket_id())) ==
-			NULL &&
-		chosen && c->mbufs > node_config_buffers_least(c))
+		choose_buffers(c, n->pool_numa);
+	n->pool = pool_on(n, n->pool_numa);
+	if (n->pool == NULL && (other = numa_elsewhere("packet buffers", n->pool_numa)) < 0)
+		n->pool = pool_on(n, n->pool_numa = other);
+	while (n->pool == NULL && chosen && c->mbufs > node_config_buffers_least(c)) {
 		/* there were not enough hugepages for the heap to grow */
 		c->mbufs = RTE_MAX(c->mbufs / 4 * 3, node_config_buffers_least(c));
+		n->pool = pool_on(n, n->pool_numa);
+	}
 	if (n->pool == NULL)
 		return fail(n, -rte_errno,
 			"no memory for limits.mbufs = %u buffers of %u bytes "
@@ -157,8 +169,8 @@ open_links(struct node *n)
 			char name[32];
 
 			snprintf(name, sizeof(name), "pmx_%u_link_%u", c->id, i);
-			n->handover[i] = rte_ring_create(name, HANDOVER_RING, (int)rte_socket_id(),
-				RING_F_SC_DEQ);
+			n->handover[i] =
+				numa_ring(name, HANDOVER_RING, RING_F_SC_DEQ, n->numa[0]);
 			if (n->handover[i] == NULL)
 				return fail(n, -ENOMEM, "[link %u]: no memory for hand-over", i);
 		}
@@ -201,8 +213,8 @@ make_channel(struct node *n, uint16_t ctx)
 	char name[RTE_MEMZONE_NAMESIZE];
 
 	snprintf(name, sizeof(name), CHANNEL_NAME, n->config.id, ctx);
-	ch->zone = rte_memzone_reserve_aligned(name, channel_bytes(&n->geometry),
-		(int)rte_socket_id(), 0, 64);
+	ch->zone = numa_memzone(name, channel_bytes(&n->geometry), 64,
+		n->numa[ctx % n->config.lanes]);
 	if (ch->zone == NULL)
 		return fail(n, -ENOMEM,
 			"no memory for channel %u of limits.contexts = %u (%u KiB "
@@ -272,7 +284,7 @@ make_core(struct node *n, struct engine *e)
 {
 	struct proto_config p = node_proto_config(e);
 	size_t bytes = proto_memsize(&p);
-	void *memory = rte_zmalloc("pmx_core", bytes, 64);
+	void *memory = numa_zmalloc("pmx_core", bytes, 64, n->numa[e->lane]);
 
 	if (memory == NULL)
 		return fail(n, -ENOMEM,
@@ -311,13 +323,12 @@ make_lane(struct node *n, unsigned lane)
 	e->handles = calloc(c->send_buffers, sizeof(*e->handles));
 	e->bufs_scratch = calloc(c->send_buffers + SUBMIT_SEND_BUFS, sizeof(*e->bufs_scratch));
 	e->swap = calloc(c->send_buffers, sizeof(*e->swap));
-	e->out = rte_zmalloc("pmx_out", sizeof(*e->out) * BURST_MAX, 64);
+	e->out = numa_zmalloc("pmx_out", sizeof(*e->out) * BURST_MAX, 64, n->numa[lane]);
 	if (!e->open || !e->dirty || !e->lingering || !e->handles || !e->bufs_scratch || !e->swap ||
 		!e->out)
 		return fail(n, -ENOMEM, "no memory for lane %u", lane);
 	snprintf(name, sizeof(name), "pmx_%u_inbox_%u", c->id, lane);
-	e->inbox = rte_ring_create(name, node_config_inbox_entries(c), (int)rte_socket_id(),
-		RING_F_SC_DEQ);
+	e->inbox = numa_ring(name, node_config_inbox_entries(c), RING_F_SC_DEQ, n->numa[lane]);
 	e->doorbell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	e->sleep_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (e->inbox == NULL || e->doorbell < 0 || e->sleep_fd < 0)
@@ -355,12 +366,29 @@ make_lanes(struct node *n)
 	if (n->engines == NULL)
 		return fail(n, -ENOMEM, "no memory for engine.lanes = %u", n->config.lanes);
 	for (unsigned i = 0; i < n->config.lanes; i++) {
+		struct numa_policy before;
+
+		numa_prefer(n->numa[i], &before);
 		int e = make_lane(n, i);
 
+		numa_prefer_as(&before);
 		if (e != 0)
 			return e;
 	}
 	return 0;
+}
+
+/* Finds out where memory is to lie. */
+static void
+place(struct node *n)
+{
+	const struct link_config *first = &n->config.links[0].link;
+
+	for (unsigned lane = 0; lane < n->config.lanes; lane++)
+		n->numa[lane] = numa_of_lane(lane);
+	n->pool_numa = strcmp(first->driver, "ethdev") == 0
+		? numa_of_port(first->port, n->numa[0])
+		: n->numa[0];
 }
 
 static int
@@ -389,6 +417,7 @@ node_make(struct node **out, struct config *config, char *error, uint32_t error_
 	pthread_mutex_init(&n->command_lock, NULL);
 	e = services_init(&n->services, node_services);
 	mappings_init(&n->mappings, n->links, &n->link_count);
+	place(n);
 	if (e == 0)
 		e = draw_secrets(n);
 	else

@@ -118,6 +118,14 @@ tell_info(const char *cmd, const char *params, struct rte_tel_data *d)
 	rte_tel_data_add_dict_string(d, "name", c->name);
 	rte_tel_data_add_dict_uint(d, "node", c->id);
 	rte_tel_data_add_dict_uint(d, "lanes", c->lanes);
+	char numa[4 * CONFIG_LANES_MAX];
+	int used = 0;
+
+	for (unsigned l = 0; l < c->lanes && used < (int)sizeof(numa); l++)
+		used += snprintf(numa + used, sizeof(numa) - (size_t)used, l > 0 ? " %d" : "%d",
+			node->numa[l]);
+	rte_tel_data_add_dict_string(d, "numa", numa);
+	rte_tel_data_add_dict_int(d, "numa_mbufs", node->pool_numa);
 	rte_tel_data_add_dict_string(d, "idle", idle[c->idle]);
 	rte_tel_data_add_dict_string(d, "driver", c->links[0].link.driver);
 	rte_tel_data_add_dict_string(d, "port", c->links[0].link.port);

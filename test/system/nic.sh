@@ -7,7 +7,8 @@
 # transfers.c, TRANSFERS (2000) each, where the NICs read applications' memory by DMA: through an IOMMU (VFIO, IOVA
 # as VA) and by physical addresses (uio_pci_generic, IOVA as PA); and two processes attached to two primaries
 # (remote.c). The IOMMU is the judge of what was mapped: it must see no fault, and it must see one when nothing is
-# mapped; where it cannot reach that far (39 bits), bytes are copied. The guest's CPU is emulated: times mean nothing.
+# mapped; where it cannot reach that far (39 bits), bytes are copied. In another guest, with two NUMA nodes, the lanes of a primary have
+# their memory where their CPUs are. The guest's CPU is emulated: times mean nothing.
 # The guest runs BUILD_DIR's programs; if those were built for a CPU of the builder's choice, others from build-guest, where the
 # kernel is, Debian's.
 set -u
@@ -108,6 +109,31 @@ make_script() {
 				tail -n 2 $i.log
 			done
 		}
+		# a primary with a lane on each of two NUMA nodes, and what it says of its memory
+		numa() {
+			cd /run
+			printf '[node]\nid = 0\nname = numa\n[engine]\nidle = adaptive\nlanes = 2\n[link 0]\ndriver = loop\nport = numa\n[limits]\nmbufs = 8192\ncontexts = 4\n' >numa.ini
+			timeout 300 "$build/app/pmx-dpdk" -m 128 -l 0,1 --no-pci -- numa.ini >numa.log 2>&1 &
+			pid=$!
+			for k in {1..200}; do
+				grep -q ready numa.log && break
+				sleep 0.2
+			done
+			"$build/app/pmx-ctl" --instance numa stat --all | grep -E '^numa' | sed "s/^/$1: /"
+			"$build/app/pmx-ctl" --instance numa doctor | sed -n "s/.*\(NUMA  *.*\)/$1: doctor \1/p"
+			for zone in {0..60}; do echo "/eal/memzone_info,$zone"; done | dpdk-telemetry.py -f numa |
+				grep -oE '"(Name|Socket)": [^,}]*' | paste - - | sed -n "s/.*\"\(pmx_0_ch_[^\"]*\|.*inbox[^\"]*\)\".*: /$1: zone \1 on /p"
+			grep -m1 'has no memory left' numa.log | sed "s/^/$1: /"
+			kill $pid
+			wait $pid
+			echo "$1: code $?"
+		}
+		if grep -q pmx_numa /proc/cmdline; then
+			numa both
+			echo 0 >/sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages
+			numa poor
+			exit
+		fi
 		model $(grep -o 'pmx_copied=1' /proc/cmdline | sed 's/.*/--copied/')
 		[ "$driver" != vfio-pci ] || grep -q pmx_copied /proc/cmdline || { model --unmapped; dmesg -C; processes; }
 	END
@@ -178,6 +204,20 @@ uio() {
 	grep '^# ' "$log"
 }
 
+numa() {
+	local log=$dir/numa.log zone
+	boot "$log" none pmx_numa=1 -object memory-backend-ram,id=m0,size=1536M -object memory-backend-ram,id=m1,size=1536M \
+		-numa node,nodeid=0,cpus=0,memdev=m0 -numa node,nodeid=1,cpus=1,memdev=m1
+	judge nic_numa__lanes_are_where_their_cpus_are "$log" '^both: numa +0 1 '
+	judge nic_numa__doctor_is_content "$log" '^both: doctor NUMA .* on nodes of lanes'
+	for zone in 0 1 2 3; do judge nic_numa__channel_$zone "$log" "^both: zone pmx_0_ch_$zone on $((zone % 2))"; done
+	judge nic_numa__inbox "$log" '^both: zone .*inbox_1 on 1'
+	judge nic_numa__ends "$log" '^both: code 0'
+	judge nic_numa__poor_node_is_named "$log" '^poor: .*NUMA node 1 has no memory left for .*hugepages.sh'
+	judge nic_numa__poor_node_runs "$log" '^poor: code 0'
+}
+
+beside numa
 beside vfio
 beside short_vfio
 beside uio

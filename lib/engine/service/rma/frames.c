@@ -363,7 +363,7 @@ frames_make(struct engine *e)
 	snprintf(name, sizeof(name), "pmx_%u_places_%u", n->config.id, e->lane);
 	/* as many again may be with ports, plus what devices have sent and not yet freed */
 	x->places = rte_pktmbuf_pool_create(name, 2 * count + 64 + sent_not_back(n), 32,
-		RTE_ALIGN(sizeof(struct place_priv), 64), 0, (int)rte_socket_id());
+		RTE_ALIGN(sizeof(struct place_priv), 64), 0, n->numa[e->lane]);
 	if (x->places == NULL)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < count; i++) {
