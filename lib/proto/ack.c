@@ -200,6 +200,8 @@ ack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t
 	uint32_t rtt = measure_rtt(p, t, h, now_ts);
 
 	if (ack != f->snd_una) {
+		if (unlikely(p->txds[f->tx_head].len > t->passes))
+			path_passes(t, p->txds[f->tx_head].len);
 		bool used = t->inflight_bytes >= t->cc.window_bytes / 2 ||
 			t->inflight_frames >= t->cc.window_frames / 2;
 		uint32_t bytes = free_acked(p, f, t, ack);

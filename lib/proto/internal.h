@@ -194,7 +194,7 @@ struct path {
 	uint32_t payload_max;
 	uint32_t too_long;    /* struct proto_path_stat */
 	uint16_t probe_len;   /* payload of the frames whose passing is asked for; 0: none */
-	uint16_t passes;      /* the longest that is known to pass */
+	uint16_t passes;      /* the longest that is known to pass: PAYLOAD_SURE.. */
 	uint8_t probe_shorts; /* short ones answered meanwhile */
 	uint8_t probes_due;
 	uint32_t window;        /* smaller of both reorder windows */
@@ -508,6 +508,8 @@ void path_greet(struct proto *p, struct path *t, uint16_t src_ctx, uint16_t dst_
 /* A frame with so many bytes of payload was sent and not answered: ask whether such frames pass at
  * all. */
 void path_probe_size(struct proto *p, struct path *t, uint32_t len);
+/* A frame with so many bytes of payload, more than path.passes, has reached the peer. */
+void path_passes(struct path *t, uint32_t len);
 /* A PONG with that sequence number came. */
 void path_answered(struct proto *p, struct path *t, uint32_t seq);
 /* Ask a peer without a session for one, now and by timers. */

@@ -49,6 +49,7 @@ path_get(struct proto *p, uint16_t node, uint64_t now)
 		.flows = {NIL, NIL},
 		.active_next = NIL,
 		.payload_max = c->payload_max,
+		.passes = PAYLOAD_SURE,
 		.window = c->window_frames,
 		.rto = p->rto_first,
 		.probe = p->rto_first,
@@ -190,14 +191,14 @@ refuse_long(struct proto *p, const struct path *t)
 	}
 }
 
-/* Rounds of a short and a long PING, as many as timeouts: losses seldom take the long ones
- * alone. */
+/* Rounds of a short and a long PING, as many as timeouts. A full queue takes the long ones alone, so
+ * nothing is concluded of frames as long as one that was Acked before. */
 #define PROBE_ROUNDS 6
 
 void
 path_probe_size(struct proto *p, struct path *t, uint32_t len)
 {
-	if (len <= PAYLOAD_SURE || len <= t->passes || t->too_long != 0 || t->state != PATH_OPEN)
+	if (len <= t->passes || t->too_long != 0 || t->state != PATH_OPEN)
 		return;
 	if (len > t->probe_len) {
 		t->probe_len = (uint16_t)len;
@@ -208,15 +209,22 @@ path_probe_size(struct proto *p, struct path *t, uint32_t len)
 }
 
 void
+path_passes(struct path *t, uint32_t len)
+{
+	t->passes = (uint16_t)len;
+	t->probe_shorts = 0;
+	if (t->probe_len <= len)
+		t->probe_len = t->probes_due = 0;
+}
+
+void
 path_answered(struct proto *p, struct path *t, uint32_t seq)
 {
 	t->asked = 0;
 	if (t->probe_len == 0)
 		return;
 	if (seq > PAYLOAD_SURE && seq <= t->probe_len) {
-		t->passes = (uint16_t)seq;
-		if (seq == t->probe_len)
-			t->probe_len = t->probes_due = 0;
+		path_passes(t, seq);
 	} else if (seq == PING_SHORT && ++t->probe_shorts >= PROBE_ROUNDS) {
 		t->too_long = t->probe_len;
 		t->probe_len = 0;
@@ -233,7 +241,8 @@ adopt_epoch(struct proto *p, struct path *t, const struct wire_hello *hello)
 
 	if (t->peer_epoch != epoch || t->dead) { /* it may be reached by another way */
 		t->too_long = 0;
-		t->passes = t->probe_len = 0;
+		t->passes = PAYLOAD_SURE;
+		t->probe_len = 0;
 	}
 	if (t->peer_epoch != epoch) {
 		if (t->peer_epoch != 0) {

@@ -1220,6 +1220,37 @@ proto_send__longer_than_the_network_passes(void **state)
 	}
 }
 
+/* A full queue lets short frames in and no long ones. Where long ones have passed before, it is not
+ * the path that does not take them. */
+static void
+proto_send__longer_than_a_full_queue_takes(void **state)
+{
+	struct proto_config c = net_config();
+	struct proto_path_stat s;
+
+	c.payload_max = 8000;
+	c.retries = 100;
+	struct net *net = net_new(2, &c, 1);
+
+	(void)state;
+	net_open_all(net, 8, 40);
+	const int first = net_send(net, 0, 0, 1, 0, 20000);
+
+	net_settle(net, 10 * NET_SEC);
+	net_expect_delivered(net, first);
+	net->script = short_frames_pass;
+	const int second = net_send(net, 0, 0, 1, 0, 20000);
+
+	net_run(net, NET_SEC);
+	assert_true(net_count(net, 0, PROTO_timeouts) > 6);
+	net->script = NULL;
+	net_settle(net, 10 * NET_SEC);
+	net_expect_delivered(net, second);
+	assert_true(proto_path_stat(net->nodes[0].p, 1, &s));
+	assert_int_equal(s.too_long, 0);
+	finish(net);
+}
+
 /* Of messages that wait behind a window that is used up, some are taken back: the others arrive, in
  * order, and nothing is lost. */
 static void
@@ -1373,6 +1404,7 @@ main(void)
 		cmocka_unit_test(proto_node_gone__ends_what_is_sent_to_it),
 		cmocka_unit_test(proto_node_gone__comes_back),
 		cmocka_unit_test(proto_send__longer_than_the_network_passes),
+		cmocka_unit_test(proto_send__longer_than_a_full_queue_takes),
 		cmocka_unit_test(proto_withdraw__what_has_not_left_is_not_sent),
 		cmocka_unit_test(proto_withdraw__the_only_ones),
 		cmocka_unit_test(proto_node_wanted__is_looked_for),
