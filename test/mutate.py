@@ -47,8 +47,23 @@ for i in {1..100}; do [ -s serving ] && break; sleep 0.05; done
 """
 # a fuzz target with its corpus and changed inputs
 FUZZED = 'd=$(mktemp -d) && trap "rm -rf $d" EXIT && tar -C "$d" -xzf "$1/test/fuzz/corpus/$2.tar.gz" && cd "$d" && "$0/test/fuzzed_$2" "$d" "$3" 1'
+# system tests: the script, and the programs that it runs beside pmx-dpdk
+SCRIPTS = {
+    'refused': ['app/pmx-ctl', 'test/thin'],
+    'thin.sh': ['app/pmx-ctl', 'test/spy', 'test/thin', 'test/thin_full'],
+    'peer_death': ['app/pmx-ctl', 'app/pmx-perf'],
+    'sleepers': ['app/pmx-ctl', 'test/sleepers'],
+    'secondaries': ['app/pmx-ctl', 'test/secondaries'],
+    'restart': ['app/pmx-ctl', 'test/restart', 'test/secondaries', 'test/thin_full'],
+    'rails': ['app/pmx-ctl', 'test/rails'],
+    'links': ['app/pmx-perf', 'test/net_ring'],
+    'preempt': ['app/pmx-ctl', 'test/preempt', 'test/sleepers', 'test/stopped'],
+    'park': ['app/pmx-ctl', 'app/pmx-gang', 'test/preempt', 'test/stopped'],
+    'groups': ['app/pmx-ctl', 'test/groups'],
+    'encap': ['app/pmx-ctl', 'app/pmx-perf'],
+}
 # these go by the clock, which a busy machine stops: they must fail twice
-CLOCKED = ('torture', 'thin', 'lives')
+CLOCKED = ('torture', 'thin', 'lives', *SCRIPTS)
 LIVES = ['waiting_messages_are_not_lost', 'clients_die_in_a_take_over', 'status_words_are_set', 'primaries_that_sleep_follow_each_other',
          'several_lanes_are_not_taken_over', 'heirs_that_do_not_wait_get_nothing', 'regions_and_room_stay_what_they_are']
 # name, programs that it is about, command; the quickest and most telling first. BUILD, PORT, SRC are replaced
@@ -66,6 +81,7 @@ SUITES = [(name, [program], ['BUILD/' + program] + arguments) for name, program,
     ('test_proto_now', 'test/test_proto_now', []),
     ('test_proto_preempt', 'test/test_proto_preempt', []),
     ('test_proto_links', 'test/test_proto_links', []),
+    ('test_group', 'test/test_group', []),
     ('test_rails', 'test/test_rails', []),
     ('test_part', 'test/test_part', []),
     ('test_pin_cache', 'test/test_pin_cache', []),
@@ -73,6 +89,7 @@ SUITES = [(name, [program], ['BUILD/' + program] + arguments) for name, program,
     ('test_embedded_memory', 'test/test_embedded_memory', []),
     ('test_embedded_offers', 'test/test_embedded_offers', []),
     ('test_embedded_ended', 'test/test_embedded_ended', []),
+    ('test_embedded_sends', 'test/test_embedded_sends', []),
     ('test_service', 'test/test_service', []),
     ('test_pair', 'test/test_pair', []),
     ('test_script', 'test/test_script', []),
@@ -112,7 +129,10 @@ SUITES = [(name, [program], ['BUILD/' + program] + arguments) for name, program,
     ('matched_cases', 'test/matched_cases', []),
     ('fuzz matching', 'app/pmx-sim', ['fuzz', '--quiet', '--matching', '--seeds', '400']),
     ('fuzz transfers', 'app/pmx-sim', ['fuzz', '--quiet', '--transfers', '--seeds', '400']),
-]]
+]] + [
+    (name, ['app/pmx-dpdk'] + programs, ['bash', 'SRC/test/system/%s.sh' % name.removesuffix('.sh'), 'BUILD'])
+    for name, programs in SCRIPTS.items()
+]
 
 # ------------------------------------------------------------------ which mutations there are
 
@@ -397,6 +417,18 @@ def patch_of(m):
     return '--- a/%s\n+++ b/%s\n@@ -%d +%d @@\n-%s\n+%s\n' % (path, path, number, number, old, new)
 
 
+def kept_in(folder):
+    """The mutations of the patches that --keep wrote to a folder, by folder of the code, as plan() has them."""
+    folders = {}
+    for name in sorted(os.listdir(folder)):
+        lines = open(os.path.join(folder, name)).read().split('\n')
+        path, number, old, new = lines[0][6:], int(re.match(r'@@ -(\d+)', lines[2]).group(1)), lines[3][1:], lines[4][1:]
+        if open(os.path.join(ROOT, path)).read().split('\n')[number - 1] != old:
+            sys.exit('mutate: %s: line %d of %s is another one by now: use the commit that it was made of' % (name, number, path))
+        folders.setdefault(next(f for f in FOLDERS if path.startswith(f + '/')), []).append((path, number, old, 'again', new))
+    return folders
+
+
 def table(results):
     verdicts = ['killed', 'by time', 'survived', 'not compiled', 'equivalent']
     rows = [['folder', 'mutations'] + verdicts]
@@ -419,10 +451,11 @@ def table(results):
 
 
 def main():
-    p = argparse.ArgumentParser(usage='test/mutate.sh [--json] [--keep DIR] [--jobs J] [--list] [FILE | FOLDER]... [N [SEED]]')
+    p = argparse.ArgumentParser(usage='test/mutate.sh [--json] [--keep DIR] [--again DIR] [--jobs J] [--list] [FILE | FOLDER]... [N [SEED]]')
     p.add_argument('--json', action='store_true')
     p.add_argument('--list', action='store_true')
     p.add_argument('--keep')
+    p.add_argument('--again')
     p.add_argument('--jobs', type=int, default=1)
     p.add_argument('words', nargs='*')
     args = p.parse_args()
@@ -436,8 +469,8 @@ def main():
         if not os.path.exists(os.path.join(ROOT, path)):
             p.error('%s does not exist' % path)
     files = subprocess.check_output(['git', '-C', ROOT, 'ls-files', '-z', '--'] + (paths or FOLDERS), text=True).split('\0')
-    folders = plan([f for f in files if f.endswith(('.c', '.h'))], seed)
-    quota = quotas(folders, n)
+    folders = kept_in(args.again) if args.again else plan([f for f in files if f.endswith(('.c', '.h'))], seed)
+    quota = quotas(folders, sum(map(len, folders.values())) if args.again else n)
     if not sum(quota.values()):
         p.error('no line there can be broken')
     if args.list:
