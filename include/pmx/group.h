@@ -196,9 +196,11 @@ struct pmx_multicast {
  * Write the same bytes to the same place at all members of a set (RHiNET, 1999, section 2.8). One
  * start, one end. A receiver that cannot be reached does not hold the others up. The bytes go by
  * the network (multicast A: one frame, which switches copy) to members on other nodes whom it
- * reaches so, if there are several of them and the multicast has no part, and what gets lost goes
- * again to that member alone; otherwise by a list (multicast B): pushes to all of them, which the
- * engine sends a piece to each in turns. engine.multicast of the configuration says if so.
+ * reaches so, if there are several of them, and what gets lost goes again to that member alone;
+ * otherwise by a list (multicast B): pushes to all of them, which the engine sends a piece to each
+ * in turns. engine.multicast of the configuration says if so. The bytes of a part are packed for
+ * the network, in memory of pmx_alloc(); one that takes more than 16 MiB there, or spans 4 GiB,
+ * goes by the list.
  *
  * Multicasts of a member that are under way at a time may arrive in any order. One with PMX_ORDERED
  * is begun when all that this member began before in the group have ended, so every receiver has

@@ -34,7 +34,7 @@
 
 #define CHANNEL_MAGIC 0x504D5843484E3031u /* "PMXCHN01" */
 /* Incremented with every change of anything in this file, slot_ring.h or struct lhs_entry. */
-#define CHANNEL_ABI   19
+#define CHANNEL_ABI   20
 #define CHANNEL_NAME  "pmx_%u_ch_%u" /* memzone: node, context */
 
 enum channel_state {
@@ -235,6 +235,7 @@ struct submission {
 					uint64_t from, len; /* the client's bytes */
 					uint32_t area, unit;
 					uint32_t memory; /* its number, or MEMORY_COPIED */
+					uint32_t runs;   /* 1: each unit of them is runs */
 				} __attribute__((packed, aligned(4))) cast;
 			};
 		} group;

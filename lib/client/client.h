@@ -145,6 +145,14 @@ enum note_state {
 	NOTE_ENDED,     /* its event waits for pmx_poll_event() */
 };
 
+/* The runs of a part that are still to be packed. */
+struct runs {
+	const uint8_t *local; /* the region of which they are */
+	uint64_t from, until; /* those of these bytes of it */
+	struct part_iterator it;
+	struct part_run run; /* the rest of the current one */
+};
+
 /* State of a transfer, by place. */
 struct transfer_note {
 	struct outcomes ended;
@@ -163,9 +171,8 @@ struct transfer_note {
 	uint64_t cookie;
 	uint32_t request; /* request that it belongs to, or NO_REQUEST */
 	struct pmx_transfer t;
-	struct part_iterator it; /* HELD, PACKS: in parts */
-	struct part_run run;
-	uint64_t at; /* ASKS: units asked for */
+	struct runs runs; /* HELD, PACKS: those that are not packed yet */
+	uint64_t at;      /* ASKS: units asked for */
 };
 #define NO_PLACE   UINT16_MAX
 #define NO_REQUEST UINT32_MAX
@@ -379,11 +386,22 @@ int ctx_rejoin(struct pmx_context *ctx, struct channel_shm *shm, uint64_t mapped
 	int doorbell);
 /* part.c */
 void layout_part(const struct pmx_part *from, const void *local, uint64_t len, struct part *p);
+/* The runs of a part of len bytes; part NULL: all bytes. within: NULL, or those bytes alone. */
+void runs_begin(struct runs *r, const struct pmx_part *part, const void *local, uint64_t len,
+	const struct part_run *within);
+/* Returns whether there are more, and where the next one begins. DIFF: this compares bytes. */
+bool runs_next(struct runs *r, uint64_t *at);
+/* Write the next runs, each behind its head, into `room` bytes at `to`; NULL: they are only passed
+ * over. *end: where the skip of the first head begins, and afterwards the end of the last run.
+ * Returns how many bytes were used: as many as fit, or up to a run more than 4 GiB behind *end. */
+uint32_t runs_pack(struct runs *r, uint8_t *to, uint32_t room, uint64_t *end);
 /* transfer.c */
 /* in pmx_transfer.flags: a diff does not update its twin */
 #define TRANSFER_KEEPS_TWIN 0x40000000u
-/* pmx_push() of what transfers_push_check() has found good. */
-int transfers_push(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id *id);
+/* pmx_push() of what transfers_push_check() has found good. within: NULL, or the bytes of its part's
+ * region that are pushed. */
+int transfers_push(struct pmx_context *ctx, const struct pmx_transfer *t,
+	const struct part_run *within, pmx_transfer_id *id);
 /* 0 if a push could be begun, or what is wrong with its arguments. */
 int transfers_push_check(const struct pmx_transfer *t);
 /* Begins a transfer of a kind that moves no local memory: PIN, UNPIN, ATOMIC, whose operands

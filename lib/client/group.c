@@ -313,6 +313,7 @@ leave(struct pmx_context *ctx)
 	struct pmx_group *g;
 
 	OF_CONTEXT(ctx, g) {
+		multicasts_unpack(g);
 		if (g->state == GROUP_CLOSES) {
 			group_over(g);
 			continue;

@@ -77,6 +77,7 @@ struct pmx_group {
 	uint64_t multicast_age;       /* multicasts begun, but updates */
 	uint32_t updates;             /* that were asked for so far */
 	struct multicast *network;    /* the one that the engine sends by the network, or NULL */
+	void *packed;                 /* bounce buffer of which the engine sends it, or NULL */
 	bool network_always;          /* also for one receiver, and however many were missed */
 	bool proceeding;              /* multicasts_proceed() is running */
 	struct region_note *regions;  /* limits.group_regions of them, or NULL */
@@ -207,5 +208,7 @@ void multicasts_proceed(struct pmx_group *g);
 void multicasts_abandon(struct pmx_group *g, int error);
 /* The context ends, and all transfers with it. */
 void multicasts_free(struct pmx_group *g);
+/* The engine needs the frames of the one in parts no more. */
+void multicasts_unpack(struct pmx_group *g);
 
 #endif

@@ -15,6 +15,10 @@
  * 4. The engine sends the frames of a multicast by the network, and tells who lacks which ones. One
  *    at a time is under way in a group. A member that has got none of several frames is not reached
  *    by the network, and is served by the list from then on.
+ * 5. Of a multicast in parts the frames are packed here, in a bounce buffer. What a member lacks is
+ *    pushed as those runs of the part that these frames had. The buffer is the engine's until it
+ *    has answered, even if the group is closed meanwhile: otherwise later bytes would be sent as
+ *    runs, which say themselves where they go.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -27,6 +31,7 @@
 #define LACKS_MAX      (64u << 20) /* bytes of notes on who lacks what; more goes by the list */
 /* frames of which none arrived: the network does not reach it */
 #define MISSED_MOST    4
+#define PACKED_MAX     (16u << 20) /* bytes of a multicast in parts, packed; more goes by the list */
 
 struct pmx_group_set {
 	uint32_t count;
@@ -38,7 +43,7 @@ struct push {
 	uint32_t receiver; /* index in the multicast's ranks */
 	int32_t status;    /* 1: it has not ended */
 	uint32_t flags;
-	uint64_t at, len; /* at: offset in the multicast */
+	uint64_t at, len; /* these bytes of those that the multicast spans */
 };
 
 enum by_network {
@@ -67,6 +72,8 @@ struct multicast {
 	uint32_t word;   /* of 32 ranks: the next to be given to the engine */
 	uint32_t unit;   /* bytes of a frame */
 	uint32_t frames;
+	uint64_t *ends;  /* in parts: where the last run of each frame ends; NULL: all bytes */
+	uint64_t packed; /* in parts: bytes of all frames */
 	uint64_t *lacks; /* by receiver, `words` for each: bits of frames; NULL: not used */
 	uint32_t words;
 	uint32_t *receivers; /* by rank: 1 + index of the receiver whom the network may reach, 0:
@@ -119,8 +126,10 @@ pmx_group_set_free(struct pmx_group_set *set)
 static void
 notes_free(struct multicast *c)
 {
+	free(c->ends);
 	free(c->lacks);
 	free(c->receivers);
+	c->ends = NULL;
 	c->lacks = NULL;
 	c->receivers = NULL;
 }
@@ -151,6 +160,17 @@ whole(const struct multicast *c, uint32_t receiver)
 	return (struct push){receiver, 1, c->m.flags, 0, c->m.len};
 }
 
+/* Where the bytes of that frame and those behind it begin. */
+static uint64_t
+frame_at(const struct multicast *c, uint32_t frame)
+{
+	if (c->ends != NULL)
+		return frame > 0 ? c->ends[frame - 1] : 0;
+	const uint64_t at = (uint64_t)frame * c->unit;
+
+	return at < c->m.len ? at : c->m.len;
+}
+
 static uint32_t
 pushes_needed(const struct multicast *c, uint32_t receiver)
 {
@@ -168,11 +188,10 @@ plan_rest(struct multicast *c, uint32_t receiver)
 	uint32_t run, n = 0;
 
 	for (uint32_t at = 0; (run = next_run(c, receiver, &at)) > 0; at += run) {
-		const uint64_t begin = (uint64_t)at * c->unit, len = (uint64_t)run * c->unit;
-		const uint64_t left = c->m.len - begin;
+		const uint64_t begin = frame_at(c, at);
 
-		c->pushes[c->push_count++] = (struct push){receiver, 1, 0, begin,
-			len < left ? len : left};
+		c->pushes[c->push_count++] =
+			(struct push){receiver, 1, 0, begin, frame_at(c, at + run) - begin};
 		n++;
 	}
 	if (!(c->m.flags & PMX_NOTIFY))
@@ -235,26 +254,87 @@ is_reached(const struct pmx_group *g, const struct member_note *m)
 	return m->reached && !m->gone && (m->missed < MISSED_MOST || g->network_always);
 }
 
+/* Returns how many frames the runs of the part take; 0: it does not go by the network. */
+static uint32_t
+frames_of_part(const struct multicast *c)
+{
+	uint32_t frames = 0;
+	struct runs runs;
+	uint64_t at;
+
+	if (c->m.len > UINT32_MAX) /* heads of runs have 32 bits for distances */
+		return 0;
+	runs_begin(&runs, c->m.part, c->m.local, c->m.len, NULL);
+	for (; runs_next(&runs, &at); frames++) {
+		uint64_t end = 0;
+
+		if (frames == PACKED_MAX / c->unit)
+			return 0;
+		runs_pack(&runs, NULL, c->unit, &end);
+	}
+	return frames;
+}
+
+/* Fills the frames of a multicast in parts, and notes how far each reaches. false: there is no
+ * memory for them now. */
+static bool
+pack(struct pmx_group *g, struct multicast *c)
+{
+	struct runs runs;
+	uint64_t at;
+
+	if (bounce_get(g->ctx, (uint64_t)c->frames * c->unit, BOUNCES_MAX / 2, &g->packed) != 0) {
+		g->packed = NULL;
+		return false;
+	}
+	c->packed = 0;
+	runs_begin(&runs, c->m.part, c->m.local, c->m.len, NULL);
+	for (uint32_t i = 0; i < c->frames && runs_next(&runs, &at); i++) {
+		uint8_t *to = (uint8_t *)g->packed + (size_t)i * c->unit;
+
+		c->ends[i] = 0;
+		const uint32_t used = runs_pack(&runs, to, c->unit, &c->ends[i]);
+
+		memset(to + used, 0, c->unit - used);
+		c->packed = (uint64_t)i * c->unit + used;
+	}
+	return c->packed != 0;
+}
+
+void
+multicasts_unpack(struct pmx_group *g)
+{
+	if (g->packed != NULL)
+		bounce_put(g->ctx, g->packed);
+	g->packed = NULL;
+}
+
 /* Decides whether the network serves some of the receivers, and prepares the notes. */
 static bool
 goes_by_network(struct pmx_group *g, struct multicast *c)
 {
 	const uint32_t least = g->network_always ? 1 : 2;
+	const uint32_t head = (uint32_t)WIRE_MULTI_HEAD(g->count);
+	uint64_t frames;
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < c->count; i++)
 		n += is_reached(g, &g->members[c->ranks[i]]);
-	if (n < least || c->m.part != NULL || c->m.len == 0)
-		return false;
-	int64_t memory = piece_of(g->ctx, c->m.local, c->m.len);
-
-	if (memory < 0 || (memory == MEMORY_COPIED && g->ctx->no_kernel))
-		return false;
-	const uint32_t head = (uint32_t)WIRE_MULTI_HEAD(g->count);
-
 	c->unit = g->ctx->shm->frag_len > head ? (g->ctx->shm->frag_len - head) & ~63u : 0;
-	const uint64_t frames = c->unit > 0 ? (c->m.len - 1) / c->unit + 1 : UINT64_MAX;
+	if (n < least || c->m.len == 0 || c->unit == 0)
+		return false;
+	if (c->m.part != NULL) {
+		frames = frames_of_part(c);
+		c->ends = calloc(frames, sizeof(*c->ends));
+		if (frames == 0 || c->ends == NULL)
+			return false;
+	} else {
+		const int64_t memory = piece_of(g->ctx, c->m.local, c->m.len);
 
+		if (memory < 0 || (memory == MEMORY_COPIED && g->ctx->no_kernel))
+			return false;
+		frames = (c->m.len - 1) / c->unit + 1;
+	}
 	if (frames > LACKS_MAX || frames / 8 * c->count > LACKS_MAX)
 		return false;
 	c->frames = (uint32_t)frames;
@@ -276,6 +356,8 @@ goes_by_network(struct pmx_group *g, struct multicast *c)
 static bool
 network_submit(struct pmx_group *g, struct multicast *c)
 {
+	const void *from = c->ends != NULL ? g->packed : c->m.local;
+	const uint64_t len = c->ends != NULL ? c->packed : c->m.len;
 	struct submission *s;
 
 	for (; c->word * 32 < g->count; c->word++) {
@@ -297,10 +379,11 @@ network_submit(struct pmx_group *g, struct multicast *c)
 		return false;
 	s->group.cast.area = c->m.area;
 	s->group.cast.at = c->m.remote;
-	s->group.cast.from = (uintptr_t)c->m.local;
-	s->group.cast.len = c->m.len;
+	s->group.cast.from = (uintptr_t)from;
+	s->group.cast.len = len;
 	s->group.cast.unit = c->unit;
-	s->group.cast.memory = (uint32_t)piece_of(g->ctx, c->m.local, c->m.len);
+	s->group.cast.memory = (uint32_t)piece_of(g->ctx, from, len);
+	s->group.cast.runs = c->ends != NULL;
 	ctx_group_end(g);
 	return true;
 }
@@ -316,6 +399,12 @@ network_proceed(struct pmx_group *g, struct multicast *c)
 	if (c->network == NETWORK_ASKED)
 		c->network = NETWORK_WAITS;
 	if (c->network == NETWORK_WAITS && (g->network == NULL || g->network == c)) {
+		if (c->ends != NULL && g->packed == NULL && !pack(g, c)) {
+			multicasts_unpack(g);
+			notes_free(c);
+			plan(g, c);
+			return true;
+		}
 		g->network = c;
 		if (network_submit(g, c))
 			c->network = NETWORK_RUNS;
@@ -351,6 +440,7 @@ multicasts_result(struct pmx_group *g, const struct completion *r)
 				c->lacks[i * c->words + f / 64] |= 1ull << f % 64;
 		}
 		g->network = NULL;
+		multicasts_unpack(g);
 		if (c != NULL && c->network == NETWORK_RUNS)
 			plan(g, c);
 	}
@@ -364,21 +454,23 @@ begin_one(struct pmx_group *g, struct multicast *c, uint32_t i)
 {
 	struct push *p = &c->pushes[i];
 	const struct member_note *member = &g->members[c->ranks[p->receiver]];
+	const bool in_parts = c->m.part != NULL && p->len != 0;
+	const struct part_run within = {p->at, p->len};
 	const struct pmx_transfer t = {
 		.peer = member->addr,
 		.flags = PMX_AREA | TRANSFER_KEEPS_TWIN | p->flags,
 		.key = (uint64_t)g->id << 32 | c->m.area,
-		.remote = c->m.remote + p->at,
-		.local = (uint8_t *)c->m.local + p->at,
-		.len = p->len,
+		.remote = c->m.remote + (in_parts ? 0 : p->at),
+		.local = (uint8_t *)c->m.local + (in_parts ? 0 : p->at),
+		.len = in_parts ? c->m.len : p->len,
 		.immediate = p->flags & PMX_NOTIFY ? c->m.immediate : 0,
 		.status = &p->status,
-		.part = c->m.part,
+		.part = in_parts ? c->m.part : NULL,
 	};
 	int result = member_check(member);
 
 	if (result == 0)
-		result = transfers_push(g->ctx, &t, NULL);
+		result = transfers_push(g->ctx, &t, in_parts ? &within : NULL, NULL);
 
 	if (result == -EAGAIN)
 		return false;
@@ -531,6 +623,7 @@ multicasts_free(struct pmx_group *g)
 			put_back(g, &g->multicasts[i]);
 	}
 	free(g->multicasts);
+	multicasts_unpack(g);
 }
 
 /* ------------------------------------------------------------------ the verb */

@@ -447,45 +447,26 @@ must_hold(const struct pmx_context *ctx, const struct pmx_transfer *t, uint64_t 
 
 /* ------------------------------------------------------------------ parts */
 
-/* Fills one frame with runs. Returns its bytes; *at: offset of the first run; *last: it was the
- * last frame. */
+/* Fills one frame with runs. Returns its bytes; *at: offset of the first run. */
 static uint32_t
-pack(struct pmx_context *ctx, struct transfer_note *n, uint8_t *to, uint64_t *at, bool *last)
+pack(struct pmx_context *ctx, struct transfer_note *n, uint8_t *to, uint64_t *at)
 {
-	const uint8_t *local = n->t.local;
 	uint8_t *twin = n->t.part != NULL && n->t.part->kind == PMX_PART_DIFF &&
 			!(n->t.flags & TRANSFER_KEEPS_TWIN)
 		? n->t.part->twin
 		: NULL;
-	uint32_t used = 0;
-	uint64_t before = 0; /* end of the previous run */
 
-	*at = 0;
-	for (;;) {
-		if (n->run.len == 0 && !part_next(&n->it, &n->run)) {
-			*last = true;
-			return used;
-		}
-		uint32_t room = ctx->transfer_payload - used, len;
+	if (!runs_next(&n->runs, at))
+		*at = 0;
+	uint64_t end = *at;
+	const uint32_t used = runs_pack(&n->runs, to, ctx->transfer_payload, &end);
+	struct wire_runs r = {to, used, *at, 0, 0};
+	const uint8_t *bytes;
 
-		if (used == 0)
-			*at = before = n->run.offset;
-		if (room <= sizeof(struct wire_run) || n->run.offset - before > UINT32_MAX)
-			return used;
-		room -= (uint32_t)sizeof(struct wire_run);
-		len = n->run.len < room ? (uint32_t)n->run.len : room;
-		const struct wire_run run = {wire_be32((uint32_t)(n->run.offset - before)),
-			wire_be32(len)};
-
-		memcpy(to + used, &run, sizeof(run));
-		memcpy(to + used + sizeof(run), local + n->run.offset, len);
-		/* from the frame, since the application may change its bytes meanwhile */
-		if (twin != NULL)
-			memcpy(twin + n->run.offset, to + used + sizeof(run), len);
-		used += (uint32_t)sizeof(run) + len;
-		before = n->run.offset += len;
-		n->run.len -= len;
-	}
+	/* from the frame, since the application may change its bytes meanwhile */
+	while (twin != NULL && (bytes = wire_run_next(&r)) != NULL)
+		memcpy(twin + r.at, bytes, r.len);
+	return used;
 }
 
 /* Packs and submits more frames of a push, as far as there are buffers and slots. */
@@ -498,9 +479,10 @@ pack_on(struct pmx_context *ctx, uint16_t place)
 	while (!last && ctx->free_count != 0 && slot_room(&ctx->sub, 1)) {
 		uint16_t buf = take_buffer(ctx);
 		struct wire_transfer *h = frame_in(ctx, buf);
-		uint64_t at;
-		uint32_t len = pack(ctx, n, (uint8_t *)(h + 1), &at, &last);
+		uint64_t at, next;
+		uint32_t len = pack(ctx, n, (uint8_t *)(h + 1), &at);
 
+		last = !runs_next(&n->runs, &next);
 		put_head(ctx, place, h, at, WIRE_T_RUNS | (last ? WIRE_T_LAST : 0));
 		submit_frame(ctx, place, buf, len, last);
 	}
@@ -793,7 +775,8 @@ transfers_request(struct pmx_context *ctx, uint8_t kind, const struct pmx_transf
 /* A push that this library packs: in one frame; in parts; or whole but frame by frame, if the
  * engine cannot reach the memory. */
 static int
-push_packed(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id *id)
+push_packed(struct pmx_context *ctx, const struct pmx_transfer *t, const struct part_run *within,
+	pmx_transfer_id *id)
 {
 	uint16_t place = take_place(ctx, t);
 	struct transfer_note *n = &ctx->transfers[place];
@@ -813,12 +796,7 @@ push_packed(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_
 		memcpy(h + 1, t->local, t->len);
 		submit_frame(ctx, place, buf, (uint32_t)t->len, true);
 	} else {
-		struct part p = {.kind = PART_BASIC, .bytes = t->len};
-
-		if (t->part != NULL)
-			layout_part(t->part, t->local, t->len, &p);
-		part_begin(&n->it, &p);
-		n->run = (struct part_run){0, 0};
+		runs_begin(&n->runs, t->part, t->local, t->len, within);
 		if (held) {
 			hold(ctx, place, TRANSFER_PACKED);
 		} else {
@@ -837,7 +815,8 @@ transfers_push_check(const struct pmx_transfer *t)
 }
 
 int
-transfers_push(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id *id)
+transfers_push(struct pmx_context *ctx, const struct pmx_transfer *t,
+	const struct part_run *within, pmx_transfer_id *id)
 {
 	/* one that must wait for others is left to the engine, which knows when they end, unless it
 	 * cannot reach the memory */
@@ -855,7 +834,7 @@ transfers_push(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transf
 	/* taking completions may have continued other transfers, which used places and slots */
 	if (!has_buffer(ctx) || ctx->places_free == 0 || !slot_room(&ctx->sub, 2))
 		return -EAGAIN;
-	return push_packed(ctx, t, id);
+	return push_packed(ctx, t, within, id);
 }
 
 int
@@ -863,7 +842,7 @@ pmx_push(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id 
 {
 	int result = check(t, true);
 
-	return result != 0 ? result : transfers_push(ctx, t, id);
+	return result != 0 ? result : transfers_push(ctx, t, NULL, id);
 }
 
 int

@@ -182,6 +182,7 @@ write_head(const struct membership *m, const struct chunk *k, struct group_cast_
 		.last = (uint8_t)(k->frames - 1),
 		.area = wire_be32(m->cast.p.area),
 		.words = wire_be16((uint16_t)words),
+		.flags = wire_be16(m->cast.p.runs ? WIRE_MULTI_RUNS : 0),
 		.at = wire_be64(at),
 	};
 
@@ -218,7 +219,7 @@ groups_cast_tx(struct groups *g, struct group_cast_frame *out, uint64_t now)
 			out->links = p->links;
 			out->from = p->from + offset;
 			out->len = left < p->unit ? (uint32_t)left : p->unit;
-			write_head(m, k, out, p->at + offset);
+			write_head(m, k, out, p->runs ? p->at : p->at + offset);
 			if (++k->sent == k->frames) {
 				k->round_at = now + g->cfg.round_ticks;
 				g->cast_cursor = i + 1 < g->cfg.groups_max ? i + 1 : 0;
@@ -500,6 +501,7 @@ hears(struct groups *g, struct membership *m, struct group_addr from, const void
 		.ctx = m->ctx,
 		.mark = i,
 		.frame = h->frame,
+		.runs = wire_be16(h->flags) & WIRE_MULTI_RUNS,
 		.id = m->id,
 		.area = wire_be32(h->area),
 		.at = wire_be64(h->at),

@@ -138,7 +138,7 @@ bool groups_out(const struct groups *g);
 bool groups_span(struct groups *g, uint32_t *at, struct group_span *out);
 void groups_adopt(struct groups *g, const struct groups_config *config);
 /* Changed whenever the layout of what the spans hold changes. */
-#define GROUPS_IMAGE_FORM 4u
+#define GROUPS_IMAGE_FORM 5u
 
 /* ------------------------------------------------------------------ commands of a context */
 
@@ -208,6 +208,7 @@ struct group_cast {
 	uint64_t from, len;     /* the sender's bytes: 1.. */
 	uint32_t unit;          /* bytes of a frame: 1.. */
 	uint32_t memory, links; /* the caller's */
+	bool runs;              /* each frame's bytes are runs, whose first skip begins at `at` */
 };
 /* Add those ranks of the 32 from word * 32 on to the receivers of the next multicast. 0 or
  * -EINVAL. */
@@ -235,6 +236,7 @@ bool groups_cast_tx(struct groups *g, struct group_cast_frame *out, uint64_t now
 struct group_cast_place {
 	uint16_t ctx, mark;
 	uint8_t frame;
+	bool runs;         /* the bytes are runs: WIRE_MULTI_RUNS */
 	uint32_t id, area; /* id: the group's */
 	uint64_t at;
 	uint32_t head_len; /* the bytes are behind so many of the payload */

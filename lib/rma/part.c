@@ -81,6 +81,15 @@ part_begin(struct part_iterator *it, const struct part *p)
 	}
 }
 
+void
+part_seek(struct part_iterator *it, uint64_t from)
+{
+	if (it->part.kind == PART_DIFF)
+		it->at = from < it->part.bytes ? from : it->part.bytes;
+	else if (it->part.kind == PART_BITMAP)
+		it->at = from / it->part.bitmap.unit;
+}
+
 static bool
 next_stride(struct part_iterator *it, struct part_run *run)
 {

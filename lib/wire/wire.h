@@ -422,9 +422,13 @@ struct wire_multi {
 	uint8_t last;    /* the last one of the chunk; who gets it answers with GOT */
 	uint32_t area;   /* ID of an area of the group at each receiver */
 	uint16_t words;  /* of ranks */
-	uint16_t zero;
-	uint64_t at; /* offset of these bytes in it */
+	uint16_t flags;  /* WIRE_MULTI_RUNS */
+	uint64_t at;     /* offset of these bytes in it; RUNS: where the first skip begins */
 } __attribute__((packed, aligned(2)));
+
+/* The bytes are runs, each preceded by a struct wire_run, and behind the last one up to
+ * sizeof(struct wire_run) bytes that mean nothing. */
+#define WIRE_MULTI_RUNS 0x01
 
 /* Bytes before those of a frame, in a group of so many members. */
 #define WIRE_MULTI_HEAD(members) (sizeof(struct wire_multi) + ((members) + 63u) / 64 * 8)
@@ -679,7 +683,8 @@ wire_multi_check(const void *payload, uint32_t len)
 	if (len <= sizeof(h))
 		return WIRE_TRUNCATED;
 	memcpy(&h, payload, sizeof(h));
-	return h.last < WIRE_CHUNK_MAX && h.frame <= h.last && h.zero == 0 &&
+	return h.last < WIRE_CHUNK_MAX && h.frame <= h.last &&
+			!(wire_be16(h.flags) & ~WIRE_MULTI_RUNS) &&
 			wire_be16(h.words) <= WIRE_GROUP_MEMBERS_MAX / 64 &&
 			len > sizeof(h) + wire_be16(h.words) * sizeof(uint64_t)
 		? WIRE_OK

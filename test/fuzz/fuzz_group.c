@@ -338,6 +338,7 @@ frame(struct world *w)
 		.last = what % 8,
 		.area = wire_be32(7),
 		.words = wire_be16(what & 8 ? 1 : more % 20),
+		.flags = wire_be16(more / 64 % 2),
 		.at = wire_be64(1000),
 	};
 	uint8_t payload[sizeof(h) + sizeof(ranks) + 1] = {0};

@@ -5,8 +5,8 @@
  *   groups INSTANCE CONTEXT GROUP TIMEOUT_MS NODE:CONTEXT... opens that group of those members
  * Commands: barrier, lock L, try L, unlock L, close, reattach; work N L FILE: N times the number in
  * FILE grows by one under lock L, with a barrier before and after; share N WRITERS: N rounds in
- * which the first members write a shared region, and the others come and go; casts RANK N BYTES: N
- * multicasts of that member to all, which check the bytes; subscribe R, update R N: bytes of
+ * which the first members write a shared region, and the others come and go; casts RANK N BYTES
+ * [stride|bitmap|diff]: N multicasts of that member to all, which check the bytes; subscribe R, update R N: bytes of
  * region R become N; byte R: tells the last one; collectives N SLOW: N rounds of an allreduce, a
  * bcast and an allgather, whose results are checked; the last SLOW ranks sleep after each
  * beginning; quit.
@@ -291,27 +291,45 @@ update(const char *what, unsigned region, unsigned value)
 #define CASTS_AREA  9
 #define CASTS_BYTES (8u << 20)
 
-/* Fills the bytes of a multicast, or finds out whether they are so. */
-static bool
-is_round(uint64_t *at, unsigned words, uint64_t round, bool fills)
-{
-	for (unsigned i = 0; i < words; i++) {
-		const uint64_t word = (round << 32 | i) * 0x9E3779B97F4A7C15ull;
+/* Parts of a multicast, in words: three of ten; eight of twenty-four; those that have changed, two
+ * of seven. */
+static const char *const parts[] = {"all", "stride", "bitmap", "diff"};
 
-		if (fills)
-			at[i] = word;
-		else if (at[i] != word)
-			return false;
+static bool
+is_in(unsigned part, unsigned words, unsigned i)
+{
+	switch (part) {
+	case 1:
+		return i % 10 < 3 && i / 10 < words / 10;
+	case 2:
+		return i / 8 % 3 == 0;
+	case 3:
+		return i % 7 < 2;
+	default:
+		return true;
 	}
-	return true;
 }
 
-/* A barrier separates the rounds, so each multicast must be complete when it has ended. */
+/* Writes the words of a round that are in the part; others: what the other ones become. */
 static void
-casts(const char *what, unsigned sender, unsigned rounds, unsigned len)
+cast_write(uint64_t *at, unsigned words, unsigned part, uint64_t round, uint64_t others)
 {
-	static uint64_t *area, *local;
+	for (unsigned i = 0; i < words; i++) {
+		if (is_in(part, words, i))
+			at[i] = (round << 32 | i) * 0x9E3779B97F4A7C15ull;
+		else if (others != 0)
+			at[i] = others;
+	}
+}
+
+/* A barrier separates the rounds, so each multicast must be complete when it has ended; nothing
+ * else of the area changes. */
+static void
+casts(const char *what, unsigned sender, unsigned rounds, unsigned len, unsigned part)
+{
+	static uint64_t *area, *local, *wanted, *twin, *bits;
 	static uint64_t round;
+	static unsigned reach; /* of all so far */
 	struct pmx_remote r;
 	struct pmx_group_set *set = NULL;
 	uint32_t ranks[MEMBERS], others = 0;
@@ -326,13 +344,33 @@ casts(const char *what, unsigned sender, unsigned rounds, unsigned len)
 		must_succeed("registering",
 			pmx_group_area_register(group, CASTS_AREA, area, CASTS_BYTES,
 				PMX_REMOTE_READ | PMX_REMOTE_WRITE, &r));
+		wanted = calloc(1, CASTS_BYTES);
+		twin = calloc(1, CASTS_BYTES);
+		bits = calloc(1, CASTS_BYTES / 512);
+		if (wanted == NULL || twin == NULL || bits == NULL)
+			die("no memory");
 	}
+	reach = len > reach ? len : reach;
+	for (unsigned i = 0; i < len / 64; i += 3)
+		bits[i / 64] |= 1ull << i % 64;
+	const struct pmx_part kinds[] = {
+		[1] = {.kind = PMX_PART_STRIDE,
+			.dims = 1,
+			.block = 24,
+			.interval = {80},
+			.count = {len / 80}},
+		[2] = {.kind = PMX_PART_BITMAP, .unit = 64, .bits = bits},
+		[3] = {.kind = PMX_PART_DIFF, .twin = twin},
+	};
+
 	for (uint32_t i = 0; i < pmx_group_size(group); i++) {
 		if (i != sender)
 			ranks[others++] = i;
 	}
-	if (rank == sender)
+	if (rank == sender) {
 		must_succeed("set", pmx_group_set_make(group, ranks, others, &set));
+		memcpy(twin, local, len);
+	}
 	meet();
 	for (unsigned i = 0; i < rounds; i++) {
 		const struct pmx_multicast m = {
@@ -340,19 +378,24 @@ casts(const char *what, unsigned sender, unsigned rounds, unsigned len)
 			.area = CASTS_AREA,
 			.local = local,
 			.len = len,
+			.part = part != 0 ? &kinds[part] : NULL,
 		};
 
 		round++;
 		if (rank == sender) {
-			is_round(local, len / 8, round, true);
+			cast_write(local, len / 8, part, round, part == 3 ? 0 : ~round);
 			const double from = now_s();
 			const int result = pmx_group_multicast(group, &m, &q);
 
 			wait_for("multicast", result, q);
 			took += now_s() - from;
+			if (part == 3 && memcmp(twin, local, len) != 0)
+				error = -EILSEQ;
+		} else {
+			cast_write(wanted, len / 8, part, round, 0);
 		}
 		meet();
-		if (rank != sender && error == 0 && !is_round(area, len / 8, round, false))
+		if (rank != sender && error == 0 && memcmp(area, wanted, reach) != 0)
 			error = -EIO;
 		meet();
 	}
@@ -481,8 +524,13 @@ obey(char *line)
 		work("work", times, n, path);
 	} else if (sscanf(line, "share %u %u", &times, &n) == 2) {
 		share("share", times, n);
-	} else if (sscanf(line, "casts %u %u %u", &rank, &times, &n) == 3 && n <= CASTS_BYTES) {
-		casts("casts", rank, times, n);
+	} else if (sscanf(line, "casts %u %u %u %63s", &rank, &times, &n, path) >= 3 &&
+		n <= CASTS_BYTES) {
+		unsigned part = sizeof(parts) / sizeof(parts[0]);
+
+		while (--part > 0 && strcmp(path, parts[part]) != 0)
+			;
+		casts("casts", rank, times, n, part);
 	} else if (sscanf(line, "subscribe %u", &n) == 1) {
 		subscribe(line, n);
 	} else if (sscanf(line, "update %u %u", &n, &times) == 2) {

@@ -96,11 +96,11 @@ quits() {
 	done
 }
 
-# casts NAME RANK N BYTES: all of them arrive
+# casts NAME RANK N BYTES [KIND]: all of them arrive, whole or in parts of that kind
 casts() {
 	local r
 	for ((r = 0; r < count; r++)); do : >"$dir/m$r.log"; done
-	all "casts $2 $3 $4"
+	all "casts $2 $3 $4 ${5:-all}"
 	for ((r = 0; r < count; r++)); do
 		if ! wait_for 60 grep -q '^casts: ' "$dir/m$r.log" || ! grep -qx 'casts: 0' "$dir/m$r.log"; then
 			not_ok "$1" "member $r" "$dir/m$r.log"
@@ -111,22 +111,36 @@ casts() {
 	grep '^#' "$dir/m$2.log"
 }
 
+# one_copy NAME BYTES MOST CASTS-ARGUMENTS...: of BYTES bytes each at most MOST percent leave the sender, which is rank 0, and most go by
+# multicast
+one_copy() {
+	local name=$1 bytes=$2 most=$3 before after twice frames
+	shift 3
+	before=$(sent 0) frames=$(multi 1) twice=$(again 0)
+	casts "${name}__arrive" 0 10 "$@"
+	after=$(sent 0) frames=$(($(multi 1) - frames)) twice=$(($(again 0) - twice))
+	echo "# $(((after - before) / 10)) bytes sent for each of $bytes, $((twice / 10)) of them again, $frames frames by multicast"
+	if [ $((after - before - twice)) -lt $((bytes / 10 * most)) ] && [ $frames -ge $((bytes * 10 / 9000)) ]; then
+		ok "${name}__one_copy"
+	else
+		not_ok "${name}__one_copy" "$((after - before)) bytes, $frames frames"
+	fi
+}
+
 bytes=$((1 << 20))
 for encap in ether udp; do
 	mtu=9000
 	begin auto $encap
 	members 0:0 1:0 2:0 3:0 1:1 3:1
-	before=$(sent 0) frames=$(multi 1) twice=$(again 0)
-	casts multicast_${encap}__arrive 0 10 $bytes
-	after=$(sent 0) frames=$(($(multi 1) - frames)) twice=$(($(again 0) - twice))
-	echo "# $(((after - before) / 10)) bytes sent for each of $bytes, $((twice / 10)) of them again, $frames frames by multicast"
-	if [ $((after - before - twice)) -lt $((10 * bytes * 11 / 10)) ] && [ $frames -ge $((10 * bytes / 9000)) ]; then
-		ok multicast_${encap}__one_copy
-	else
-		not_ok multicast_${encap}__one_copy "$((after - before)) bytes, $frames frames"
-	fi
+	one_copy multicast_$encap $bytes 110 $bytes
 	casts multicast_${encap}__by_another 4 10 100000
 	casts multicast_${encap}__short 0 200 64
+	# packed: 24 of 80 bytes, 64 of 192, 16 of 56, each run with a head of 8
+	one_copy multicast_${encap}_stride $((bytes * 32 / 80)) 110 $bytes stride
+	one_copy multicast_${encap}_bitmap $((bytes * 72 / 192)) 110 $bytes bitmap
+	casts multicast_${encap}_diff__same 0 1 $bytes # what a diff is of
+	one_copy multicast_${encap}_diff $((bytes * 24 / 56)) 120 $bytes diff
+	casts multicast_${encap}_stride__short 4 50 1600 stride
 	quits
 	finish
 done
@@ -138,6 +152,7 @@ before=$(sent 0)
 casts multicast_loss__arrive 0 20 $bytes
 echo "# $((($(sent 0) - before) / 20)) bytes sent for each of $bytes"
 casts multicast_loss__short 2 100 3000
+for kind in stride bitmap all diff; do casts multicast_loss_${kind}__arrive 0 20 $bytes $kind; done
 quits
 finish
 
@@ -163,6 +178,7 @@ for ((i = 0; i < nodes; i++)); do ip netns exec "$switch" ip link set b$i type b
 begin list ether
 members 0:0 1:0 2:0 3:0
 casts multicast_list__arrive 0 10 $bytes
+casts multicast_list_stride__arrive 0 3 $bytes stride
 [ "$(multi 1)" -eq 0 ] && ok multicast_list__no_multicast || not_ok multicast_list__no_multicast ""
 quits
 finish

@@ -1161,6 +1161,107 @@ rhi_sub__sharers_end(void **state)
 	UNTIL(pmx_group_update(group[1], &u, &request[1]) == -ECONNRESET);
 }
 
+enum verb { PUSH, MULTICAST, UPDATE, ISEND, PULL, IRECV, VERBS };
+
+/* Member 0 begins that with a part, and member 3 does what it needs for it. Returns how it ended, or
+ * that it did not begin. */
+static int
+tries(enum verb verb, const struct pmx_part *part, const struct pmx_group_set *set)
+{
+	static uint8_t local[512], other[512];
+	const struct pmx_transfer t = {
+		.peer = member(3),
+		.flags = PMX_AREA,
+		.key = (uint64_t)NUMBER << 32 | PMX_REGION(REGION),
+		.local = local,
+		.len = sizeof(local),
+		.part = part,
+	};
+	const struct pmx_multicast m = {
+		.set = set,
+		.area = PMX_REGION(REGION),
+		.local = local,
+		.len = sizeof(local),
+		.part = part,
+	};
+	const struct pmx_update u = {.region = REGION, .len = sizeof(local), .part = part};
+	const struct pmx_matched own = {
+		.peer = member(3),
+		.data = local,
+		.len = sizeof(local),
+		.part = part,
+	};
+	const struct pmx_matched theirs = {
+		.peer = member(0),
+		.data = other,
+		/* as long as what is received */
+		.len = verb != IRECV || part == NULL     ? sizeof(other)
+			: part->kind == PMX_PART_STRIDE ? part->block * part->count[0]
+			: part->kind == PMX_PART_BITMAP ? 4 * part->unit
+							 : sizeof(other),
+	};
+	pmx_transfer_id id;
+	int result;
+
+	local[16]++; /* it differs from its twin */
+	if (verb == PUSH || verb == PULL) {
+		result = verb == PUSH ? pmx_push(ctx[0], &t, &id) : pmx_pull(ctx[0], &t, &id);
+		if (result != 0)
+			return result;
+		UNTIL((result = pmx_transfer_done(ctx[0], id)) != 0);
+		return result == 1 ? 0 : result;
+	}
+	result = verb == MULTICAST ? pmx_group_multicast(group[0], &m, &request[0])
+		: verb == UPDATE   ? pmx_group_update(group[0], &u, &request[0])
+		: verb == ISEND    ? pmx_isend(ctx[0], &own, &request[0])
+				   : pmx_irecv(ctx[0], &own, &request[0]);
+	if (result != 0)
+		return result;
+	if (verb == ISEND || verb == IRECV)
+		assert_int_equal(verb == ISEND ? pmx_irecv(ctx[3], &theirs, &request[3])
+					       : pmx_isend(ctx[3], &theirs, &request[3]),
+			0);
+	ended[0] = request[0] != 0; /* short ones may have ended at once */
+	UNTIL(ended[0] != 1 && request[3] == 0);
+	return ended[0];
+}
+
+/* Table 1, row by row: which verb takes which part. Subscribing has a twin as an argument, and can
+ * say nothing else. */
+static void
+rhi_t1__which_verb_takes_which_part(void **state)
+{
+	static const uint64_t bits = 0x0F; /* four units */
+	static uint8_t twin[512];
+	static const uint32_t ranks[] = {3, 4, 5}; /* by the network */
+	const struct pmx_part stride = {.kind = PMX_PART_STRIDE,
+		.dims = 1,
+		.block = 8,
+		.interval = {16},
+		.count = {30}};
+	const struct pmx_part bitmap = {.kind = PMX_PART_BITMAP, .unit = 8, .bits = &bits},
+			      diff = {.kind = PMX_PART_DIFF, .twin = twin},
+			      with_twin = {.kind = PMX_PART_TWIN, .twin = twin};
+
+	(void)state;
+	all_open_for_regions();
+	for (unsigned n = 3; n < ALL; n++)
+		shares(n);
+	shares(0);
+	struct pmx_group_set *set = set_of(0, 3, ranks);
+
+	for (enum verb v = PUSH; v < VERBS; v++) {
+		const bool reads = v == PULL || v == IRECV;
+
+		assert_int_equal(tries(v, NULL, set), 0);
+		assert_int_equal(tries(v, &stride, set), 0);
+		assert_int_equal(tries(v, &bitmap, set), 0);
+		assert_int_equal(tries(v, &diff, set), reads ? -EOPNOTSUPP : 0);
+		assert_int_equal(tries(v, &with_twin, set), reads ? 0 : -EOPNOTSUPP);
+	}
+	pmx_group_set_free(set);
+}
+
 static void
 rhi_sub__refuses(void **state)
 {
@@ -1261,6 +1362,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(rhi_sig__the_home_is_told_of_a_sharer, start, stop),
 		cmocka_unit_test_setup_teardown(rhi_sub__writers_at_once, start, stop),
 		cmocka_unit_test_setup_teardown(rhi_sub__sharers_end, start, stop),
+		cmocka_unit_test_setup_teardown(rhi_t1__which_verb_takes_which_part, start, stop),
 		cmocka_unit_test_setup_teardown(rhi_sub__refuses, start, stop),
 		cmocka_unit_test_setup_teardown(rhi_sync__waits_for_groups, start, stop),
 	};

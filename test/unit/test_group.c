@@ -1686,6 +1686,50 @@ group__multicast_refuses_strangers(void **state)
 	assert_false(groups_cast_heard(g, &at, addr_of(0), frame, f.head_len + 1, &p, w.now));
 }
 
+/* In parts: frames say that they are runs, all from the same place on; of their bytes nothing is
+ * known here. */
+static void
+group__multicast_of_runs(void **state)
+{
+	const struct group_cast c = {.at = 77, .from = 1000, .len = 5, .unit = 2, .runs = true};
+	const uint32_t lens[] = {2, 2, 1};
+	struct group_cast_frame f;
+	struct group_cast_place p;
+	uint8_t frame[sizeof(f.head) + 1];
+
+	(void)state;
+	world_of(2);
+	for (unsigned n = 0; n < 2; n++)
+		joins(n);
+	settle();
+	struct groups *g = w.groups[0];
+	const uint32_t place = (uint32_t)w.actors[0].place;
+
+	assert_int_equal(group_cast_to(g, 0, place, 0, 1u << 1), 0);
+	assert_int_equal(group_cast(g, 0, place, &c), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		uint32_t at = 0;
+
+		assert_true(groups_cast_tx(g, &f, w.now));
+		assert_int_equal(f.from, 1000 + 2 * i);
+		assert_int_equal(f.len, lens[i]);
+		memcpy(frame, f.head, f.head_len);
+		assert_true(
+			groups_cast_heard(g, &at, addr_of(0), frame, f.head_len + 1, &p, w.now));
+		assert_true(p.runs);
+		assert_int_equal(p.at, 77);
+	}
+	assert_false(groups_cast_tx(g, &f, w.now));
+	/* a flag that there is not */
+	uint32_t at = 0;
+
+	frame[22] = 2;
+	const uint64_t bad = w.counters[0][GROUP_BAD_MESSAGES];
+
+	assert_false(groups_cast_heard(g, &at, addr_of(0), frame, f.head_len + 1, &p, w.now));
+	assert_int_equal(w.counters[0][GROUP_BAD_MESSAGES], bad + 1);
+}
+
 /* What a member says of a chunk far ahead takes nobody's answer away: ROUND is answered for any. */
 static void
 group__multicast_rounds_are_answered(void **state)
@@ -1850,6 +1894,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(group__the_giver_waits_again),
 		cmocka_unit_test(group__multicast_refuses_strangers),
+		cmocka_unit_test(group__multicast_of_runs),
 		cmocka_unit_test(group__multicast_rounds_are_answered),
 		cmocka_unit_test(group__who_accuses_one_that_answers_goes),
 		cmocka_unit_test(group__who_does_not_answer_goes),

@@ -48,6 +48,19 @@ assert_runs(const struct part *p, const uint8_t *marked)
 	assert_false(part_next(&it, &run));
 	for (; at < p->bytes; at++)
 		assert_false(marked[at]);
+	/* from somewhere on: nothing is left out that is behind it */
+	const uint64_t from = below((uint32_t)p->bytes);
+
+	part_begin(&it, p);
+	part_seek(&it, from);
+	for (at = from; part_next(&it, &run);) {
+		for (; at < run.offset; at++)
+			assert_false(marked[at]);
+		if (run.offset + run.len > at)
+			at = run.offset + run.len;
+	}
+	for (; at < p->bytes; at++)
+		assert_false(marked[at]);
 	assert_int_equal(part_total(p), total);
 }
 

@@ -713,7 +713,7 @@ wire_hdr__golden_multi(void **state)
 	for (unsigned i = 0; i < 4; i++) {
 		static const struct {
 			uint8_t at, value;
-		} bad[] = {{14, 10}, {15, WIRE_CHUNK_MAX}, {21, 2}, {23, 1}};
+		} bad[] = {{14, 10}, {15, WIRE_CHUNK_MAX}, {21, 2}, {23, 2}};
 		uint8_t other[sizeof(golden)];
 
 		memcpy(other, payload, len);

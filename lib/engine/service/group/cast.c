@@ -76,6 +76,7 @@ service_cast_begin(struct engine *e, struct channel *ch, uint32_t place, const s
 		.unit = s->group.cast.unit,
 		.memory = s->group.cast.memory,
 		.links = links,
+		.runs = s->group.cast.runs != 0,
 	};
 
 	if (c.unit > e->node->frag_len ||
@@ -146,7 +147,8 @@ service_cast_heard(struct engine *e, const struct wire_hdr *h)
 		const struct rma_area_range range = {p.id, p.area, p.at, len - p.head_len};
 
 		if (ch->state == CHANNEL_OPEN &&
-			arrivals_place(e, ch, &range, (const uint8_t *)(h + 1) + p.head_len))
+			arrivals_place(e, ch, &range, (const uint8_t *)(h + 1) + p.head_len,
+				p.runs))
 			group_cast_placed(g, &p);
 	}
 	if (groups_is_quiet(g))

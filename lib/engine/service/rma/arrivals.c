@@ -251,18 +251,28 @@ arrival_heard(struct engine *e, struct channel *ch, struct rte_mbuf *m, uint32_t
 
 bool
 arrivals_place(struct engine *e, struct channel *ch, const struct rma_area_range *range,
-	const void *bytes)
+	const void *bytes, bool runs)
 {
+	struct wire_runs r = {bytes, (uint32_t)range->len, 0, 0, 0};
+	struct rma_area_range all = *range;
 	struct rma_bytes there;
+	uint64_t placed = 0;
 
+	while (runs && wire_run_next(&r) != NULL)
+		;
+	/* what they reach, and not what they are */
+	all.len = runs ? r.end : range->len;
+	if (runs && (r.left > sizeof(struct wire_run) || r.end == 0))
+		return false;
 	/* what arrived before must not be written later */
 	dma_drain(e);
 	arrivals_write_late(e);
-	if (!rma_area_writable(rma_lane(e)->rma, ch->ctx, range, &there))
+	if (!rma_area_writable(rma_lane(e)->rma, ch->ctx, &all, &there))
 		return false;
 	const struct bytes to = {&ch->space, there.memory, there.at, there.len};
 
-	return memory_write(&to, 0, bytes, (uint32_t)there.len) == 0;
+	return runs ? memory_place(&to, 0, bytes, (uint32_t)range->len - r.left, &placed) == 0
+		    : memory_write(&to, 0, bytes, (uint32_t)there.len) == 0;
 }
 
 /* ------------------------------------------------------------------ frames come back */

@@ -23,8 +23,9 @@ void frames_recheck(struct engine *e);
 unsigned frames_take_local(struct engine *e);
 
 /* Writes bytes into an area of the context's for a member of the area's group, outside of any
- * transfer. false: that is not allowed, or the memory is not there. */
+ * transfer. runs: they are runs, as WIRE_MULTI_RUNS has them, whose first skip begins at range->at.
+ * false: that is not allowed, or the memory is not there. */
 bool arrivals_place(struct engine *e, struct channel *ch, const struct rma_area_range *range,
-	const void *bytes);
+	const void *bytes, bool runs);
 
 #endif
