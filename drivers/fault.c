@@ -363,7 +363,6 @@ no_memory(struct link *l)
 static int
 fault_open(struct link *l)
 {
-	struct link_config inner_config = l->config;
 	struct fault_config faults;
 	struct fault_link *f;
 	int rc;
@@ -376,8 +375,9 @@ fault_open(struct link *l)
 	f = rte_zmalloc("pmx_fault", sizeof(*f), RTE_CACHE_LINE_SIZE);
 	if (f == NULL)
 		return no_memory(l);
-	inner_config.fault[0] = '\0';
-	rc = link_open(&f->inner, &inner_config, l->node, l->pool);
+	f->inner = *l;
+	f->inner.config.fault[0] = '\0';
+	rc = f->inner.ops->open(&f->inner);
 	if (rc != 0) {
 		memcpy(l->error, f->inner.error, sizeof(l->error));
 		goto free_link;
@@ -389,9 +389,10 @@ fault_open(struct link *l)
 	}
 	mirror_inner(l, &f->inner);
 	l->priv = f;
+	l->ops = &link_fault_ops;
 	return 0;
 close_inner:
-	link_close(&f->inner);
+	f->inner.ops->close(&f->inner);
 free_link:
 	rte_free(f);
 	return rc;
@@ -407,7 +408,7 @@ fault_close(struct link *l)
 	for (i = 0; i < l->tx_queues; i++)
 		for (k = 0; k < f->queues[i].held_count; k++)
 			rte_pktmbuf_free(f->queues[i].heap[k].mbuf);
-	link_close(&f->inner);
+	f->inner.ops->close(&f->inner);
 	rte_free(f->heaps);
 	rte_free(f->queues);
 	rte_free(f);

@@ -2,18 +2,14 @@
  *
  * Opens and closes links: finds the driver by its name in the config and wraps it in the fault link
  * if faults are configured. Owns nothing but the table of drivers. Called by the thread that starts
- * and stops the node, never while an engine polls the link. Also parses and prints addresses, for
- * the configuration, the udp driver and telemetry.
+ * and stops the node, never while an engine polls the link.
  */
 #include "link.h"
 
 #include "fault_model.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <net/if.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* The fault link is not in this table: the config does not name it, but asks for it by `fault`. */
@@ -65,7 +61,6 @@ link_check(const struct link_config *config, char *error, size_t error_size)
 int
 link_open(struct link *l, const struct link_config *config, uint16_t node, struct rte_mempool *pool)
 {
-	const struct link_ops *ops;
 	int rc;
 
 	memset(l, 0, sizeof(*l));
@@ -75,11 +70,10 @@ link_open(struct link *l, const struct link_config *config, uint16_t node, struc
 	rc = link_check(config, l->error, sizeof(l->error));
 	if (rc != 0)
 		return rc;
-	/* The fault link opens the inner link by this function, with `fault` empty. */
-	ops = config->fault[0] != '\0' ? &link_fault_ops : find_driver(config->driver);
-	rc = ops->open(l);
-	if (rc == 0)
-		l->ops = ops;
+	l->ops = find_driver(config->driver);
+	rc = config->fault[0] != '\0' ? link_fault_ops.open(l) : l->ops->open(l);
+	if (rc != 0)
+		l->ops = NULL;
 	return rc;
 }
 
@@ -92,113 +86,4 @@ link_close(struct link *l)
 	l->ops = NULL;
 	l->priv = NULL;
 	l->up = false;
-}
-
-/* ------------------------------------------------------------------ addresses */
-
-bool
-whole_number(const char *text, uint32_t max, uint32_t *out)
-{
-	size_t digits = strspn(text, "0123456789");
-
-	if (digits == 0 || digits > 10 || text[digits] != '\0' || (*text == '0' && digits > 1))
-		return false;
-	unsigned long long v = strtoull(text, NULL, 10);
-
-	if (v > max)
-		return false;
-	*out = (uint32_t)v;
-	return true;
-}
-
-/* "IPv6" or "IPv6%interface" */
-static int
-parse_ip6(const char *text, struct link_addr *addr)
-{
-	char ip[INET6_ADDRSTRLEN];
-	size_t len = strcspn(text, "%");
-	struct in6_addr ip6;
-	uint32_t zone = 0;
-
-	if (len >= sizeof(ip))
-		return -EINVAL;
-	snprintf(ip, sizeof(ip), "%.*s", (int)len, text);
-	/* an IPv4-mapped address would go to IPv4 sockets: it has to be written as IPv4 */
-	if (inet_pton(AF_INET6, ip, &ip6) != 1 || IN6_IS_ADDR_V4MAPPED(&ip6) ||
-		(text[len] == '%' && !IN6_IS_ADDR_LINKLOCAL(&ip6)))
-		return -EINVAL;
-	if (text[len] == '%' && (zone = if_nametoindex(text + len + 1)) == 0 &&
-		(!whole_number(text + len + 1, INT32_MAX, &zone) || zone == 0))
-		return -ENODEV;
-	addr->v6 = true;
-	memcpy(addr->ip6, &ip6, sizeof(addr->ip6));
-	addr->zone = zone;
-	return 0;
-}
-
-static int
-parse_ip4(const char *text, struct link_addr *addr)
-{
-	struct in_addr ip;
-
-	if (inet_pton(AF_INET, text, &ip) != 1)
-		return -EINVAL;
-	addr->v6 = false;
-	addr->ip = ntohl(ip.s_addr);
-	return 0;
-}
-
-int
-link_addr_parse(const char *text, struct link_addr *addr)
-{
-	struct link_addr found = *addr;
-	bool bracket = *text == '[';
-	/* without brackets, an IPv6 address has no port: it could not be told from the last
-	 * group */
-	const char *colon = bracket ? strchr(text, ']') : strchr(text, ':');
-	char ip[LINK_ADDR_MAX];
-	uint32_t port = addr->port;
-	int e;
-
-	if (bracket) {
-		if (colon++ == NULL || (*colon != ':' && *colon != '\0'))
-			return -EINVAL;
-	} else if (colon == NULL || strchr(colon + 1, ':') != NULL) {
-		colon = text + strlen(text);
-	}
-	if (*colon == ':' && !whole_number(colon + 1, UINT16_MAX, &port))
-		return -EINVAL;
-	size_t len = (size_t)(colon - text) - 2 * bracket;
-
-	if (len >= sizeof(ip))
-		return -EINVAL;
-	snprintf(ip, sizeof(ip), "%.*s", (int)len, text + bracket);
-	e = bracket || strchr(ip, ':') != NULL ? parse_ip6(ip, &found) : parse_ip4(ip, &found);
-	if (e != 0)
-		return e;
-	found.port = (uint16_t)port;
-	*addr = found;
-	return *colon == ':';
-}
-
-void
-link_addr_text(const struct link_addr *addr, char *out)
-{
-	char ip[INET6_ADDRSTRLEN], zone[IF_NAMESIZE + 1] = "";
-	const struct in_addr ip4 = {htonl(addr->ip)};
-
-	if (!addr->v6) {
-		snprintf(out, LINK_ADDR_MAX, "%s:%u", inet_ntop(AF_INET, &ip4, ip, sizeof(ip)),
-			addr->port);
-		return;
-	}
-	if (addr->zone != 0) {
-		zone[0] = '%';
-		if (if_indextoname(addr->zone, zone + 1) == NULL)
-			snprintf(zone + 1, IF_NAMESIZE, "%u", addr->zone);
-	}
-	/* the longest one is 39 + 16 characters and "[]:65535", because a link-local address
-	 * contains no IPv4 */
-	snprintf(out, LINK_ADDR_MAX, "[%.39s%s]:%u", inet_ntop(AF_INET6, addr->ip6, ip, sizeof(ip)),
-		zone, addr->port);
 }

@@ -4,8 +4,9 @@
  * the telemetry socket of a primary, /proc and /sys.
  *
  *   main.c        options and commands          stat.c         stat, drops: counters
+ *   print.c       output, members of answers    found.c        doctor: findings, files of /sys
  *   instance.c    which primaries there are     list.c         peers, contexts, memory, groups
- *   ask.c         telemetry's socket            doctor.c       doctor: report, helpers
+ *   ask.c         telemetry's socket            doctor.c       doctor: report
  *   table.c       aligned output                doctor_host.c  doctor: the machine
  *   doctor_node.c doctor: a running primary     doctor_left.c  doctor: what dead ones left
  *   doctor_mpi.c  doctor: Open MPI and libfabric
@@ -45,7 +46,7 @@ struct options {
 	} plan;
 };
 
-/* ------------------------------------------------------------------ main.c */
+/* ------------------------------------------------------------------ print.c */
 
 /* "pmx-ctl: ..." on stderr; returns 1, the exit code. */
 int complain(const char *fmt, ...) PRINTF(1, 2);
@@ -167,7 +168,7 @@ int show_plan(const struct plan_options *o, bool json);
 /* Likewise. */
 int show_topology(const struct plan_options *o, bool json);
 
-/* ------------------------------------------------------------------ doctor*.c */
+/* ------------------------------------------------------------------ found.c, doctor*.c */
 
 enum verdict {
 	OK,

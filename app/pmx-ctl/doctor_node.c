@@ -15,7 +15,7 @@
 
 #include "config/config.h"
 #include "ctl.h"
-#include "wire/wire.h"
+#include "core/wire/wire.h"
 
 #define NUMA_MAX    64
 #define PEERS_NAMED 8

@@ -10,7 +10,7 @@
 #include "coll/text.h"
 #include "coll/tour.h"
 #include "ctl.h"
-#include "wire/wire.h"
+#include "core/wire/wire.h"
 
 #define FRAME_PAYLOAD (1500 - WIRE_HDR_BYTES)
 

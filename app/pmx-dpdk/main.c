@@ -36,8 +36,8 @@
 #include "node/node.h"
 #include "node/reload.h"
 #include "node/pollers.h"
-#include "serve/attach.h"
-#include "serve/telemetry.h"
+#include "primary/attach.h"
+#include "primary/telemetry.h"
 
 static struct node *node;
 static struct node *_Atomic running; /* the node whose lanes run or are about to, which a signal

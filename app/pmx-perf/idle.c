@@ -23,8 +23,8 @@
 #include "engine/loop.h"
 #include "node/config_file.h"
 #include "node/node.h"
-#include "serve/attach.h"
-#include "serve/telemetry.h"
+#include "primary/attach.h"
+#include "primary/telemetry.h"
 #include "perf.h"
 #include "plot/plot.h"
 

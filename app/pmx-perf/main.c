@@ -144,7 +144,7 @@ static const struct option longs[] = {{"instance", 1, NULL, OPT_INSTANCE},
 	{"within", 1, NULL, OPT_WITHIN}, {"unsettled", 0, NULL, OPT_UNSETTLED},
 	{"help", 0, NULL, OPT_HELP}, {"version", 0, NULL, OPT_VERSION}, {0}};
 
-const struct perf_command perf_commands[] = {
+static const struct perf_command perf_commands[] = {
 	{"respond", run_respond, NULL, NULL},
 	{"latency", run_test, test_latency, &message_responder},
 	{"rate", run_test, test_rate, &message_responder},
@@ -434,6 +434,7 @@ int
 main(int argc, char **argv)
 {
 	struct options o = {
+		.commands = perf_commands,
 		.instance = "pmx0",
 		.context = PMX_ANY_CONTEXT,
 		.to = {1, 1},

@@ -10,7 +10,7 @@
 
 #include <rte_cycles.h>
 
-#include "lhs/lhs.h"
+#include "core/lhs/lhs.h"
 #include "match.h"
 #include "plot/plot.h"
 

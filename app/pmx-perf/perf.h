@@ -54,6 +54,7 @@ enum perf_idle {
 
 struct options {
 	const struct perf_command *command;
+	const struct perf_command *commands; /* all of them */
 	const char *instance;           /* name of a primary */
 	const char *embedded;           /* configuration file of an embedded node, or NULL */
 	const char *address;            /* baseline: the server's address */
@@ -164,7 +165,8 @@ int test_multicast(struct session *s, const struct options *o);
 int test_dsm(struct session *s, const struct options *o);
 int test_coll(struct session *s, const struct options *o);
 
-/* A command of pmx-perf. */
+/* A command of pmx-perf. In a table of them tests of one responder are next to each other, and the
+ * last one's name is NULL. */
 struct perf_command {
 	const char *name;
 	int (*run)(const struct options *o); /* returns the exit status; if it is not 0, why has
@@ -173,10 +175,6 @@ struct perf_command {
 	int (*test)(struct session *s, const struct options *o);
 	const struct responder *responder;
 };
-
-/* All commands, with the tests of one responder next to each other; the last one's name is NULL. In
- * main.c. */
-extern const struct perf_command perf_commands[];
 
 int run_test(const struct options *o);    /* the initiator's side: sides.c */
 int run_respond(const struct options *o); /* the responder's */

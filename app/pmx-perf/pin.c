@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "client/pin_cache.h"
+#include "rma/client/pin_cache.h"
 #include "perf.h"
 
 #define PAGE 4096u

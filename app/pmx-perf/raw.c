@@ -17,7 +17,7 @@
 #include "baseline.h"
 #include "floor.h"
 #include "perf.h"
-#include "wire/wire.h"
+#include "core/wire/wire.h"
 
 #define FLOOR_MBUFS   8192
 /* as the bsize of memif, which then sends bursts by its shortest way */

@@ -16,7 +16,7 @@
 
 #include "perf.h"
 #include "plot/plot.h"
-#include "client/pin_cache.h"
+#include "rma/client/pin_cache.h"
 
 #define PAGE       4096u
 #define PATIENCE_S 20

@@ -120,13 +120,13 @@ run_test(const struct options *o)
 
 /* ------------------------------------------------------------------ responder */
 
-/* Collect the responders in the table of commands, each once. */
+/* Collect the responders of all commands, each once. */
 static unsigned
-responders_find(const struct responder *all[RESPONDERS_MAX])
+responders_find(const struct perf_command *commands, const struct responder *all[RESPONDERS_MAX])
 {
 	unsigned n = 0;
 
-	for (const struct perf_command *c = perf_commands; c->name != NULL; c++) {
+	for (const struct perf_command *c = commands; c->name != NULL; c++) {
 		if (c->responder != NULL && (n == 0 || all[n - 1] != c->responder) &&
 			n < RESPONDERS_MAX)
 			all[n++] = c->responder;
@@ -171,7 +171,7 @@ int
 run_respond(const struct options *o)
 {
 	const struct responder *all[RESPONDERS_MAX] = {0};
-	unsigned count = responders_find(all);
+	unsigned count = responders_find(o->commands, all);
 	struct session s;
 	int e;
 

@@ -512,7 +512,7 @@ tcp_like(uint32_t nodes)
 {
 	struct proto_config c = sim_defaults(nodes, MTU);
 
-	experiment_tcp(&c);
+	tcp_apply(&c);
 	return c;
 }
 

@@ -44,54 +44,6 @@ static const struct cc_ops cc_fixed = {
 	.on_timeout = fixed_on_timeout,
 };
 
-/* TCP as in the gather paper: slow start, halving after a loss, one segment after a timeout
- * (Jacobson, "Congestion Avoidance and Control", SIGCOMM 1988); its minimum timeout is 200 ms. */
-static void
-tcp_on_ack(struct cc *c, uint32_t acked, uint32_t rtt, uint32_t srtt, uint32_t now)
-{
-	(void)rtt, (void)srtt, (void)now;
-	c->acc += c->window_bytes < c->slow ? c->window_bytes : acked;
-	if (c->window_bytes < c->slow) {
-		c->window_bytes += acked;
-	} else if (c->acc >= c->window_bytes) {
-		c->acc = 0;
-		c->window_bytes += c->step;
-	}
-	if (c->window_bytes > c->max_bytes)
-		c->window_bytes = c->max_bytes;
-}
-
-static bool
-tcp_on_nack(struct cc *c, bool many, uint32_t srtt, uint32_t now)
-{
-	(void)many;
-	if (now - c->last_cut < srtt)
-		return false;
-	c->slow = c->window_bytes / 2 > 2 * c->step ? c->window_bytes / 2 : 2 * c->step;
-	c->window_bytes = c->slow;
-	c->acc = 0;
-	c->last_cut = now;
-	return true;
-}
-
-static bool
-tcp_on_timeout(struct cc *c, uint32_t now)
-{
-	c->slow = c->window_bytes / 2 > 2 * c->step ? c->window_bytes / 2 : 2 * c->step;
-	c->window_bytes = c->step;
-	c->acc = 0;
-	c->last_cut = now;
-	return true;
-}
-
-static const struct cc_ops cc_tcp = {
-	.name = "tcp",
-	.on_ack = tcp_on_ack,
-	.on_nack = tcp_on_nack,
-	.on_timeout = tcp_on_timeout,
-	.slow_start = true,
-};
-
 struct setting {
 	const char *label;
 	enum proto_recovery recovery;
@@ -118,7 +70,8 @@ apply(const struct setting *set, struct proto_config *c)
 	c->recovery = set->recovery;
 	c->cc = set->cc;
 	c->rto_min_us = set->rto_min_us;
-	c->probes = set->cc == &cc_tcp ? 0 : 3; /* as TCP was in 2008 */
+	if (set->cc == &cc_tcp)
+		tcp_apply(c);
 	if (!set->shares)
 		c->share_target_us = 0;
 	if (c->rto_max_us < 4 * c->rto_min_us)
@@ -132,12 +85,6 @@ configured(const struct setting *set, uint32_t nodes)
 
 	apply(set, &c);
 	return c;
-}
-
-void
-experiment_tcp(struct proto_config *c)
-{
-	apply(&settings[TCP], c);
 }
 
 /* Returns the part of a link's rate that frames of full size leave to payload. */

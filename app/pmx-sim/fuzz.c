@@ -156,7 +156,7 @@ weather(struct history *h)
 }
 
 /* The longest that the network may hold a frame decides how long flows must be remembered
- * (lib/proto/flow.c, note 2): 50 ms of delay, 2 of reordering, 1 of jitter each way on two cables;
+ * (lib/core/proto/flow.c, note 2): 50 ms of delay, 2 of reordering, 1 of jitter each way on two cables;
  * 80 ms in the host's port and 210 in the switch's at 10 Mb/s. */
 #define HOLD_US 500000
 

@@ -38,30 +38,6 @@ static const char usage_text[] =
 	"\n"
 	"  --json  a line a result (speed)   --quiet  nothing but failures (fuzz)\n";
 
-struct topology *
-parsed(const char *text)
-{
-	char error[256];
-	struct topology *t;
-
-	if (topology_parse(text, &t, error, sizeof(error)) != 0) {
-		fprintf(stderr, "pmx-sim: %s\n", error);
-		exit(1);
-	}
-	return t;
-}
-
-struct topology *
-star(unsigned hosts, const char *bandwidth, const char *latency, const char *buffer)
-{
-	char text[512];
-
-	snprintf(text, sizeof(text),
-		"switch s buffer=%s\nhost h[0-%u]\nlink h[0-%u] s bandwidth=%s latency=%s\n",
-		buffer, hosts - 1, hosts - 1, bandwidth, latency);
-	return parsed(text);
-}
-
 /* ------------------------------------------------------------------ how fast the simulator is */
 
 struct load {

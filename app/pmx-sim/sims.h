@@ -27,7 +27,7 @@ struct options {
 	uint64_t size;     /* bytes */
 };
 
-/* Returns the topology of a text, which is right, or the program ends. */
+/* network.c: returns the topology of a text, which is right, or the program ends. */
 struct topology *parsed(const char *text);
 /* Returns a topology of n hosts and one switch. */
 struct topology *star(unsigned hosts, const char *bandwidth, const char *latency,
@@ -92,8 +92,9 @@ int e10(const struct options *o);
 int e11(const struct options *o);
 int e12(const struct options *o);
 int e13(const struct options *o);
-/* Make a node TCP-like, as in e1; experiments.c. */
-void experiment_tcp(struct proto_config *c);
+/* Make a node TCP-like, as in e1; tcp.c. */
+void tcp_apply(struct proto_config *c);
+extern const struct cc_ops cc_tcp;
 int run_speed(const struct options *o);
 int run_collective(const struct options *o); /* collectives.c */
 int run_survey(const struct options *o);

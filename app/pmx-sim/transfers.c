@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Remote memory in the simulator: each node has one lane of the shipped library (lib/rma), which is
- * driven here like by the engine (lib/engine/service/rma), and applications that begin random
+ * driven here like by the engine (lib/rma/engine), and applications that begin random
  * transfers: pushes, pulls of all bytes, of strides and of bitmaps, packed pushes, pins and offers,
  * some of them invalid. transfers_oracle.c checks what they leave behind.
  *
@@ -17,7 +17,6 @@
  *    timer that expires at the same time.
  */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,58 +25,7 @@
 
 #define TICK (2 * MS)
 
-void
-transfers_wrong(struct transfers *x, const char *format, ...)
-{
-	va_list args;
-
-	if (x->wrong[0])
-		return;
-	va_start(args, format);
-	vsnprintf(x->wrong, sizeof(x->wrong), format, args);
-	va_end(args);
-}
-
-static const char *const names[] = {"push", "pull", "packed push", "pin", "unpin", "offer",
-	"fetch"};
-
-void
-transfer_wrong(struct transfers *x, const struct transfer *t, int error, const char *what)
-{
-	transfers_wrong(x, "%s %u of %u.%u to %u.%u, %u bytes (%s, expected: %s) %s",
-		names[t->form], t->number, t->node, t->ctx, t->peer, t->target, t->len,
-		strerror(error), strerror(t->expected), what);
-}
-
-uint64_t
-transfers_draw(struct transfers *x)
-{
-	uint64_t r = (x->random += 0x9E3779B97F4A7C15u);
-
-	r = (r ^ r >> 30) * 0xBF58476D1CE4E5B9u;
-	r = (r ^ r >> 27) * 0x94D049BB133111EBu;
-	return r ^ r >> 31;
-}
-
-/* 0..n - 1 */
-uint32_t
-transfers_below(struct transfers *x, uint32_t n)
-{
-	return (uint32_t)((transfers_draw(x) >> 32) * n >> 32);
-}
-
-struct client *
-client_of(struct transfers *x, uint32_t node, uint16_t ctx)
-{
-	return &x->lanes[node].clients[ctx];
-}
 /* ------------------------------------------------------------------ transfers end */
-
-struct transfer *
-transfer_of(struct transfers *x, const struct client *c, uint32_t place)
-{
-	return place < PLACES && c->places[place] != 0 ? &x->all[c->places[place] - 1] : NULL;
-}
 
 static void
 transfer_ended(struct transfers *x, struct transfer *t, int error)
@@ -179,7 +127,7 @@ message_of(struct transfers *x, uint32_t tag, uint16_t node, uint16_t peer)
 	return m;
 }
 
-void
+static void
 lane_place_all(struct transfers *x, struct lane *l)
 {
 	struct later *p;
@@ -423,16 +371,6 @@ lane_is_busy(const struct transfers *x, const struct lane *l)
 			return true;
 	}
 	return rma_has(l->rma) != 0;
-}
-
-void
-lane_pump_soon(struct transfers *x, uint32_t node)
-{
-	struct lane *l = &x->lanes[node];
-
-	if (!l->pumping)
-		sim_at(x->sim, sim_now(x->sim), node, TRANSFERS_PUMP);
-	l->pumping = true;
 }
 
 static void
@@ -739,6 +677,7 @@ transfers_new(struct sim *s, uint32_t nodes, uint16_t contexts, uint32_t payload
 	x->nodes = nodes;
 	x->contexts = contexts;
 	x->random = random;
+	x->place_all = lane_place_all;
 	x->late = transfers_draw(x) % 2;
 	x->cfg = (struct rma_config){
 		.contexts_max = contexts,

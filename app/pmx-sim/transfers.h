@@ -2,8 +2,8 @@
  *
  * The state of simulated remote memory, shared by transfers.c (nodes, which drive the shipped
  * lib/rma), transfers_begin.c (which transfers applications begin), transfers_frames.c (frames to
- * be sent), transfers_memory.c (registered memory) and transfers_oracle.c (which results are
- * allowed).
+ * be sent), transfers_memory.c (registered memory), transfers_oracle.c (which results are allowed)
+ * and transfers_state.c (what all of these need).
  *
  * Memory has addresses as an application's would: there is a piece every 16 MB. Transfers never
  * share a byte, so it is known what each of them must leave behind.
@@ -143,6 +143,8 @@ struct transfers {
 	uint16_t contexts;
 	bool late; /* placements are done late */
 	bool healed;
+	/* does the placements that were put off: transfers.c */
+	void (*place_all)(struct transfers *x, struct lane *l);
 	uint64_t random;
 	struct transfer all[8 * ROOM];
 	uint32_t count, open;
@@ -154,7 +156,7 @@ struct transfers {
 	char wrong[256], disorder[256];
 };
 
-/* ---------------------------------------------------------------- transfers.c */
+/* ---------------------------------------------------------------- transfers_state.c */
 
 /* Report a broken rule; the first one is kept. */
 void transfers_wrong(struct transfers *x, const char *format, ...)
@@ -165,8 +167,6 @@ uint32_t transfers_below(struct transfers *x, uint32_t n); /* 0..n - 1 */
 struct client *client_of(struct transfers *x, uint32_t node, uint16_t ctx);
 /* Returns the transfer at that place of the context's table, or NULL. */
 struct transfer *transfer_of(struct transfers *x, const struct client *c, uint32_t place);
-/* Do the placements that were put off. */
-void lane_place_all(struct transfers *x, struct lane *l);
 /* Give the node a turn once all that arrived at this time was processed. */
 void lane_pump_soon(struct transfers *x, uint32_t node);
 

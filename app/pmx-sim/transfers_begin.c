@@ -333,7 +333,7 @@ disturb(struct transfers *x, uint32_t node)
 
 			if (t == NULL || t->desc.memory == MEMORY_COPIED || t->state != OPEN)
 				continue;
-			lane_place_all(x, &x->lanes[node]);
+			x->place_all(x, &x->lanes[node]);
 			t->local.over = true;
 			rma_memory_gone(x->lanes[node].rma, t->ctx, &t->local);
 			break;

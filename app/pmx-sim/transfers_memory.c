@@ -133,7 +133,7 @@ area_end(struct transfers *x, struct client *c, unsigned slot, bool memory)
 
 	if (!a->registered || c->waits != 0)
 		return;
-	lane_place_all(x, l);
+	x->place_all(x, l);
 	if (memory) {
 		rma_memory_gone(l->rma, a->ctx, &a->piece);
 		a->piece.over = true;

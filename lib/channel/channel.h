@@ -30,7 +30,7 @@
 #include <stdint.h>
 
 #include "channel/slot_ring.h"
-#include "lhs/lhs.h"
+#include "core/lhs/lhs.h"
 
 #define CHANNEL_MAGIC 0x504D5843484E3031u /* "PMXCHN01" */
 /* Incremented with every change of anything in this file, slot_ring.h or struct lhs_entry. */
@@ -560,7 +560,7 @@ enum attach_op {
 			       * shrinking */
 	ATTACH_BYTES = 5,     /* thin: how many bytes does an OPEN of these quotas need? */
 	ATTACH_TAKE_OVER = 6, /* from a primary, over the socket: addr holds its takeover_terms;
-			       * lib/serve/takeover.h says what follows the reply */
+			       * lib/primary/takeover.h says what follows the reply */
 	ATTACH_BEFORE = 7,    /* over the socket: HELLO of a process that is about to become a
 			       * secondary */
 	ATTACH_OWNER = 8,     /* which process has that context of this node open, thin? */

@@ -10,9 +10,8 @@
 #include <unistd.h>
 
 #include "client/client.h"
-#include "client/pairs.h"
 #include "client/told.h"
-#include "wire/wire.h"
+#include "core/wire/wire.h"
 
 struct pmx_addr
 pmx_context_addr(const struct pmx_context *ctx)

@@ -15,7 +15,7 @@
 
 #include "client/client.h"
 #include "client/told.h"
-#include "wire/wire.h"
+#include "core/wire/wire.h"
 
 static inline uint8_t *
 at(const struct pmx_context *ctx, int64_t off)

@@ -105,7 +105,7 @@ open_with(struct pmx_node *node, struct attach_request *request, struct attach_r
 	if (result != 0)
 		return result;
 	*len = reply->bytes;
-	int fd = piece_pages(len, at);
+	int fd = pages_alloc(len, at);
 
 	if (fd < 0)
 		return fd == -EMFILE ? fd : -ENOMEM;

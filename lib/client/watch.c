@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "client/client.h"
-#include "wire/wire.h"
+#include "core/wire/wire.h"
 
 /* of a word of channel_shm.watch */
 #define NODE_OF(word) ((uint16_t)((word) >> 48))

@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-#include "wire/wire.h"
+#include "core/wire/wire.h"
 
 /* The last operation (enum wire_atomic_op) that combines. */
 #define COLL_COMBINES_LAST WIRE_A_BXOR

@@ -25,7 +25,7 @@
 #define PMX_COLL_LIVE_H
 
 #include "coll/exec.h"
-#include "wire/wire.h"
+#include "core/wire/wire.h"
 
 struct colls;
 

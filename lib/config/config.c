@@ -8,7 +8,7 @@
 
 #include "channel/instance.h"
 #include "config/config.h"
-#include "wire/wire.h"
+#include "core/wire/wire.h"
 
 void
 config_free(struct config *c)

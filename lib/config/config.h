@@ -13,7 +13,7 @@
 #include "channel/channel.h"
 #include "channel/instance.h"
 #include "link.h"
-#include "proto/proto.h"
+#include "core/proto/proto.h"
 
 #define CONFIG_LINKS_MAX  4
 #define CONFIG_NAME_MAX   INSTANCE_NAME_MAX

@@ -19,43 +19,6 @@
 
 #include "dsm/dsm.h"
 
-/* ------------------------------------------------------------------ lists */
-
-void
-dsm_list_add(struct page_list *l, uint32_t page)
-{
-	if (l->count == l->most)
-		dsm_list_sort(l);
-	l->pages[l->count++] = page;
-}
-
-static int
-by_number(const void *a, const void *b)
-{
-	const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return (x > y) - (x < y);
-}
-
-/* Also removes what is there twice. */
-void
-dsm_list_sort(struct page_list *l)
-{
-	uint32_t n = 0;
-
-	for (uint32_t i = 1; i < l->count; i++) {
-		if (l->pages[i] <= l->pages[i - 1]) {
-			qsort(l->pages, l->count, sizeof(*l->pages), by_number);
-			break;
-		}
-	}
-	for (uint32_t i = 0; i < l->count; i++) {
-		if (n == 0 || l->pages[n - 1] != l->pages[i])
-			l->pages[n++] = l->pages[i];
-	}
-	l->count = n;
-}
-
 /* How many pages of a sorted list, from the one at i on, follow each other and have one home. */
 static uint32_t
 run_at(const struct pmx_dsm *d, const struct page_list *l, uint32_t i)

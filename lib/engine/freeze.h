@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * A frozen lane begins nothing new and finishes what it had begun, so that its state can be handed
- * to another primary (lib/serve/takeover.h).
+ * to another primary (lib/primary/takeover.h).
  */
 #ifndef PMX_ENGINE_FREEZE_H
 #define PMX_ENGINE_FREEZE_H

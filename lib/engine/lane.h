@@ -30,9 +30,9 @@
 #include "engine/service.h"
 #include "link.h"
 #include "memory/memory.h"
-#include "proto/proto.h"
-#include "wire/siphash.h"
-#include "wire/wire.h"
+#include "core/proto/proto.h"
+#include "core/wire/siphash.h"
+#include "core/wire/wire.h"
 
 #define BURST_MAX     64
 #define TX_QUEUE      128 /* frames waiting for a link that was full */

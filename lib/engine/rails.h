@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The rails of a lane: by which link the next frame to a peer with several links goes, and the
- * questions by which dead links are found (lib/rails). Each lane finds out for itself, since only
+ * questions by which dead links are found (lib/core/rails). Each lane finds out for itself, since only
  * its own frames show what its queues can reach. All functions run on the lane unless said
  * otherwise.
  */
@@ -9,7 +9,7 @@
 #define PMX_ENGINE_RAILS_H
 
 #include "engine/lane.h"
-#include "rails/rails.h"
+#include "core/rails/rails.h"
 
 struct lane_rails {
 	struct rails_config config;

@@ -32,6 +32,10 @@ services_init(struct services *s, const struct service_ops *const *list)
 			result |= s->multicast != NULL ? -EINVAL : 0;
 			s->multicast = ops->multicast;
 		}
+		if (ops->has_member != NULL) {
+			result |= s->has_member != NULL ? -EINVAL : 0;
+			s->has_member = ops->has_member;
+		}
 		for (unsigned k = 0; k < ENDPOINTS_MAX; k++) {
 			result |= ops->endpoints >> k & 1 ? take(&s->endpoint[k], ops) : 0;
 			result |= ops->sends >> k & 1 ? take(&s->sender[k], ops) : 0;

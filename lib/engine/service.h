@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Services of the engine: what it does besides plain messages (remote memory, matching, groups,
- * collectives). Each is a table of functions, which a lane calls; lib/node/services.c lists them. A
+ * collectives). Each is a table of functions, which a lane calls; lib/features/engine.c lists them. A
  * function that a service does not need is NULL. doc/architecture.md says how to add one.
  *
  * Design notes
@@ -90,6 +90,10 @@ struct service_ops {
 	/* A frame that was sent to several nodes at once arrived: its PM header, then the payload.
 	 * One service may have this. */
 	void (*multicast)(struct engine *e, const struct wire_hdr *h);
+	/* Whether that context, of any node, is a member of the group `id` of context ctx of this
+	 * lane, and ctx itself is. One service may have this; without it nobody is. */
+	bool (*has_member)(const struct engine *e, uint16_t ctx, uint32_t id, uint16_t node,
+		uint16_t peer);
 	/* Another lane of this node put the handle into this lane's inbox. */
 	void (*handed_over)(struct engine *e, uint64_t handle);
 
@@ -124,7 +128,7 @@ struct service_ops {
 	void (*start)(struct engine *e, struct channel *ch);
 	bool (*settled)(const struct engine *e, const struct channel *ch);
 
-	/* ---- another primary takes over (lib/serve/takeover.h) */
+	/* ---- another primary takes over (lib/primary/takeover.h) */
 	/* freeze is called for each context in each turn of a frozen lane: begin nothing new for
 	 * it. thaw: the lane goes on after all. */
 	void (*freeze)(struct engine *e, struct channel *ch);
@@ -151,6 +155,8 @@ struct services {
 	const struct service_ops *sender[ENDPOINTS_MAX];
 	service_submit submit[SUBMISSIONS_MAX];
 	void (*multicast)(struct engine *e, const struct wire_hdr *h);
+	bool (*has_member)(const struct engine *e, uint16_t ctx, uint32_t id, uint16_t node,
+		uint16_t peer);
 };
 
 /* Loops over the services in their order; the other in the reverse, for what ends. */

@@ -25,395 +25,6 @@
 #define GIVE_UP_LATER  20   /* in join_ticks */
 #define ANSWERS_WITHIN 2000 /* likewise; who is dead is mostly noticed before by its flow */
 
-#define DIRECTORY_WORDS(members) (((members) + 31) / 32)
-
-/* ------------------------------------------------------------------ making */
-
-static size_t
-aligned(size_t bytes)
-{
-	return (bytes + 63) & ~(size_t)63;
-}
-
-static bool
-config_ok(const struct groups_config *c)
-{
-	return c->groups_max >= 1 && c->groups_max <= GROUPS_MAX && c->members_max >= 1 &&
-		c->members_max <= WIRE_GROUP_MEMBERS_MAX && c->locks_max <= WIRE_GROUP_LOCKS_MAX &&
-		c->regions_max <= WIRE_GROUP_REGIONS_MAX && c->frames_max >= 1 &&
-		c->join_ticks >= 1 && c->round_ticks >= 1 && c->counters != NULL;
-}
-
-/* Most places_of() a group of any size. */
-static uint32_t
-places_max(const struct groups_config *c, uint32_t n)
-{
-	return n + c->members_max;
-}
-
-/* Places of the hash table for so many members: a power of two, at least half of them empty. */
-static uint32_t
-places_for(uint32_t count)
-{
-	return count > 1 ? 4u << (31 - __builtin_clz(count - 1)) : 2;
-}
-
-/* Takes bytes of the memory, or only counts them if it is NULL. */
-static void *
-take(uint8_t *memory, size_t *used, size_t bytes)
-{
-	uint8_t *at = memory != NULL ? memory + *used : NULL;
-
-	*used += aligned(bytes);
-	return at;
-}
-
-/* Lays out what belongs to membership i. */
-static void
-lay_out_membership(const struct groups_config *c, uint8_t *memory, size_t *at, struct membership *m)
-{
-	const uint32_t turns = places_max(c, c->locks_max);
-	const uint32_t sharers = places_max(c, c->regions_max);
-	const uint32_t regions = BITS_WORDS(c->regions_max);
-	const size_t members = BITS_WORDS(c->members_max) * sizeof(uint64_t);
-
-	m->members = take(memory, at, c->members_max * sizeof(*m->members));
-	m->by_addr = take(memory, at, places_for(c->members_max) * sizeof(*m->by_addr));
-	m->gone = take(memory, at, c->members_max * sizeof(*m->gone));
-	m->owing = take(memory, at, members);
-	m->accusers = take(memory, at, c->members_max * members);
-	m->locks = take(memory, at, c->locks_max * sizeof(*m->locks));
-	m->locks_owing = take(memory, at, BITS_WORDS(c->locks_max) * sizeof(uint64_t));
-	m->locks_telling = take(memory, at, BITS_WORDS(c->locks_max) * sizeof(uint64_t));
-	m->queues = take(memory, at, c->locks_max * sizeof(*m->queues));
-	m->turns = take(memory, at, turns * sizeof(*m->turns));
-	m->turns_owing = take(memory, at, BITS_WORDS(turns) * sizeof(uint64_t));
-	m->shares = take(memory, at, c->regions_max * sizeof(*m->shares));
-	m->directories = take(memory, at,
-		c->regions_max * DIRECTORY_WORDS(c->members_max) * sizeof(uint32_t));
-	m->shares_owing = take(memory, at, regions * sizeof(uint64_t));
-	m->shares_telling = take(memory, at, regions * sizeof(uint64_t));
-	m->shares_copying = take(memory, at, regions * sizeof(uint64_t));
-	m->homes = take(memory, at, c->regions_max * sizeof(*m->homes));
-	m->sharers = take(memory, at, sharers * sizeof(*m->sharers));
-	m->sharers_owing = take(memory, at, BITS_WORDS(sharers) * sizeof(uint64_t));
-	m->cast.set = take(memory, at, members);
-	for (unsigned k = 0; k < WIRE_CHUNKS_OPEN; k++) {
-		struct chunk *chunk = &m->cast.chunks[k];
-
-		chunk->waits = take(memory, at, members);
-		chunk->tells = take(memory, at, members);
-		chunk->lacks = take(memory, at, c->members_max * sizeof(uint64_t));
-	}
-}
-
-/* Lays out the memory: what all groups share, then what each membership has. g is NULL: only
- * counts. Returns the bytes, and in *head those of what is shared. */
-static size_t
-lay_out(const struct groups_config *c, uint8_t *memory, struct groups *g, size_t *head)
-{
-	size_t used = 0;
-	struct groups unused;
-
-	if (g == NULL)
-		g = &unused;
-	take(memory, &used, sizeof(*g));
-	g->frames = take(memory, &used, c->frames_max * sizeof(*g->frames));
-	g->memberships = take(memory, &used, c->groups_max * sizeof(*g->memberships));
-	g->first = take(memory, &used, WIRE_CONTEXTS_MAX * sizeof(*g->first));
-	g->taken = take(memory, &used, BITS_WORDS(c->groups_max) * sizeof(uint64_t));
-	g->marks = take(memory, &used, MARKS * sizeof(*g->marks));
-	*head = used;
-	for (uint32_t i = 0; i < c->groups_max; i++) {
-		struct membership blank = {0};
-
-		lay_out_membership(c, memory, &used, memory != NULL ? &g->memberships[i] : &blank);
-	}
-	return used;
-}
-
-size_t
-groups_memsize(const struct groups_config *config)
-{
-	size_t head;
-
-	return config_ok(config) ? lay_out(config, NULL, NULL, &head) : 0;
-}
-
-static void
-free_frames(struct groups *g)
-{
-	g->free = NULL;
-	for (uint32_t i = 0; i < g->cfg.frames_max; i++) {
-		g->frames[i].next = g->free;
-		g->free = &g->frames[i];
-	}
-}
-
-struct groups *
-groups_init(void *memory, const struct groups_config *config)
-{
-	struct groups *g = memory;
-	size_t head;
-
-	if (!config_ok(config))
-		return NULL;
-	lay_out(config, memory, g, &head);
-	g->cfg = *config;
-	memset(g->first, 0xFF, WIRE_CONTEXTS_MAX * sizeof(*g->first));
-	free_frames(g);
-	casts_init(g);
-	return g;
-}
-
-/* ------------------------------------------------------------------ moving */
-
-bool
-groups_out(const struct groups *g)
-{
-	for (uint32_t i = 0; i < g->cfg.groups_max; i++) {
-		if (g->memberships[i].state != MEMBERSHIP_FREE && g->memberships[i].frames > 0)
-			return true;
-	}
-	return false;
-}
-
-bool
-groups_span(struct groups *g, uint32_t *at, struct group_span *out)
-{
-	size_t head, each = 0;
-	struct membership blank;
-
-	lay_out(&g->cfg, NULL, NULL, &head);
-	lay_out_membership(&g->cfg, NULL, &each, &blank);
-	if (*at == 0) {
-		*at = 1;
-		*out = (struct group_span){g, head};
-		return true;
-	}
-	for (uint32_t i = *at - 1; i < g->cfg.groups_max; i++) {
-		if (g->memberships[i].state == MEMBERSHIP_FREE)
-			continue;
-		*at = i + 2;
-		*out = (struct group_span){(uint8_t *)g + head + i * each, each};
-		return true;
-	}
-	return false;
-}
-
-void
-groups_adopt(struct groups *g, const struct groups_config *config)
-{
-	size_t head;
-
-	/* what it points to is where it was, but in this process's memory */
-	lay_out(config, (uint8_t *)g, g, &head);
-	g->cfg = *config;
-	free_frames(g);
-}
-
-/* ------------------------------------------------------------------ finding */
-
-/* Loops over the memberships of a context; the current one may be let go meanwhile. */
-#define OF_CONTEXT(g, c, m)                                                                        \
-	for (uint16_t next_, at_ = (g)->first[c];                                                  \
-		at_ != NO_PLACE && (m = &(g)->memberships[at_], next_ = m->next, true);            \
-		at_ = next_)
-
-struct membership *
-group_find(const struct groups *g, uint16_t ctx, uint32_t id)
-{
-	struct membership *m;
-
-	OF_CONTEXT(g, ctx, m) {
-		if (m->state != MEMBERSHIP_FREE && m->id == id)
-			return m;
-	}
-	return NULL;
-}
-
-/* Gives a context a membership that is nobody's, or NULL if there is none. */
-static struct membership *
-take_place(struct groups *g, uint16_t ctx)
-{
-	for (uint32_t w = 0; w < BITS_WORDS(g->cfg.groups_max); w++) {
-		if (g->taken[w] == UINT64_MAX)
-			continue;
-		uint32_t i = w * 64 + (uint32_t)__builtin_ctzll(~g->taken[w]);
-
-		if (i >= g->cfg.groups_max)
-			break;
-		bit_set(g->taken, i);
-		g->memberships[i].next = g->first[ctx];
-		g->first[ctx] = (uint16_t)i;
-		return &g->memberships[i];
-	}
-	return NULL;
-}
-
-/* The context has heard that it is in that group no more, or is to hear nothing. */
-static void
-let_go(struct groups *g, struct membership *m)
-{
-	uint16_t *link = &g->first[m->ctx];
-
-	while (*link != place_of(g, m))
-		link = &g->memberships[*link].next;
-	*link = m->next;
-	bit_clear(g->taken, place_of(g, m));
-}
-
-/* Returns the place where the address is in the table, or would be. */
-static uint16_t *
-place_for(const struct membership *m, struct group_addr a)
-{
-	const uint32_t mask = places_for(m->count) - 1;
-	uint32_t i = (((uint32_t)a.node << 16 | a.ctx) * 0x9E3779B1u) >> 8;
-
-	while (m->by_addr[i & mask] != 0 &&
-		!same_addr(m->members[m->by_addr[i & mask] - 1].addr, a))
-		i++;
-	return &m->by_addr[i & mask];
-}
-
-static struct membership *
-own(struct groups *g, uint16_t ctx, uint32_t place)
-{
-	struct membership *m = place < g->cfg.groups_max ? &g->memberships[place] : NULL;
-
-	return m != NULL && m->state != MEMBERSHIP_FREE && m->ctx == ctx && !m->silent ? m : NULL;
-}
-
-struct membership *
-group_at(struct groups *g, uint16_t ctx, uint32_t place)
-{
-	struct membership *m = own(g, ctx, place);
-
-	return m != NULL && (m->state == MEMBERSHIP_OPEN || m->state == MEMBERSHIP_ENDED) ? m
-											  : NULL;
-}
-
-bool
-groups_has(const struct groups *g, uint16_t ctx, uint32_t id, struct group_addr who)
-{
-	const struct membership *m = group_find(g, ctx, id);
-
-	if (m == NULL || m->state != MEMBERSHIP_OPEN)
-		return false;
-	const uint16_t at = *place_for(m, who);
-
-	return at != 0 && !m->members[at - 1].gone;
-}
-
-bool
-group_member_at(const struct groups *g, uint16_t ctx, uint32_t place, uint32_t rank,
-	struct group_addr *out)
-{
-	const struct membership *m = group_at((struct groups *)(uintptr_t)g, ctx, place);
-
-	if (m == NULL || rank >= m->count)
-		return false;
-	*out = m->members[rank].addr;
-	return true;
-}
-
-uint64_t
-group_key(const struct groups *g, uint16_t ctx, uint32_t place)
-{
-	const struct membership *m = group_at((struct groups *)(uintptr_t)g, ctx, place);
-
-	return m != NULL && m->state == MEMBERSHIP_OPEN ? m->key : 0;
-}
-
-bool
-group_has_member(const struct groups *g, uint16_t ctx, uint32_t place, uint16_t rank)
-{
-	const struct membership *m = group_at((struct groups *)(uintptr_t)g, ctx, place);
-
-	return m != NULL && m->state == MEMBERSHIP_OPEN && rank < m->count &&
-		!m->members[rank].gone;
-}
-
-static struct group_seat
-seat_of(const struct groups *g, const struct membership *m, uint16_t from)
-{
-	return (struct group_seat){
-		.place = (uint16_t)(m - g->memberships),
-		.rank = m->rank,
-		.count = m->count,
-		.from = from,
-		.id = m->id,
-		.key = m->key,
-	};
-}
-
-bool
-group_seat(const struct groups *g, uint16_t ctx, uint32_t id, uint64_t key, struct group_addr who,
-	struct group_seat *out)
-{
-	const struct membership *m = group_find(g, ctx, id);
-
-	if (m == NULL || m->key != key || key == 0 ||
-		(m->state != MEMBERSHIP_JOINS && m->state != MEMBERSHIP_OPEN &&
-			m->state != MEMBERSHIP_ENDED))
-		return false;
-	const uint16_t at = *place_for(m, who);
-
-	if (at == 0 || m->members[at - 1].gone)
-		return false;
-	*out = seat_of(g, m, (uint16_t)(at - 1));
-	return true;
-}
-
-bool
-group_seat_at(const struct groups *g, uint16_t ctx, uint32_t place, struct group_seat *out)
-{
-	const struct membership *m = group_at((struct groups *)(uintptr_t)g, ctx, place);
-
-	if (m == NULL)
-		return false;
-	*out = seat_of(g, m, m->rank);
-	return true;
-}
-
-void
-group_took_part(struct groups *g, uint16_t ctx, uint32_t place, uint32_t number)
-{
-	struct membership *m = group_at(g, ctx, place);
-
-	if (m != NULL)
-		m->part = number;
-}
-
-/* Whether a member that has gone was needed for that one. */
-static bool
-is_missed(const struct member *who, uint32_t number)
-{
-	return who->why != 0 || (int32_t)(who->part - number) <= 0;
-}
-
-uint8_t
-group_broken(const struct groups *g, uint16_t ctx, uint32_t place, uint32_t number, uint16_t *rank)
-{
-	const struct membership *m = group_at((struct groups *)(uintptr_t)g, ctx, place);
-
-	*rank = NO_RANK;
-	if (m == NULL)
-		return EINVAL;
-	for (uint16_t i = 0; i < m->gone_count; i++) {
-		const struct member *who = &m->members[m->gone[i]];
-
-		if (!is_missed(who, number))
-			continue;
-		*rank = m->gone[i];
-		return who->why ? who->why : ENOTCONN;
-	}
-	if (m->state == MEMBERSHIP_OPEN)
-		return 0;
-	*rank = m->because;
-	return m->error;
-}
-
 /* ------------------------------------------------------------------ opening */
 
 int
@@ -424,7 +35,7 @@ group_open(struct groups *g, uint16_t ctx, const struct group_params *p)
 		return -EINVAL;
 	if (group_find(g, ctx, p->id) != NULL)
 		return -EEXIST;
-	struct membership *m = take_place(g, ctx);
+	struct membership *m = group_take_place(g, ctx);
 
 	if (m == NULL)
 		return -ENOSPC;
@@ -515,12 +126,12 @@ int
 group_list(struct groups *g, uint16_t ctx, uint32_t place, const struct group_addr *self,
 	const struct group_addr *members, uint32_t n, uint64_t now)
 {
-	struct membership *m = own(g, ctx, place);
+	struct membership *m = group_own(g, ctx, place);
 
 	if (m == NULL || m->state != MEMBERSHIP_LISTS || n > (uint32_t)m->count - m->listed)
 		return -EINVAL;
 	for (uint32_t i = 0; i < n; i++) {
-		uint16_t *at = place_for(m, members[i]);
+		uint16_t *at = group_place_for(m, members[i]);
 
 		if (*at != 0 || (m->listed == m->rank) != same_addr(members[i], *self))
 			return -EINVAL;
@@ -677,7 +288,7 @@ group_settle(struct groups *g, struct membership *m)
 	set_remove(&g->work, place_of(g, m));
 	tell(g, m);
 	if (m->silent)
-		let_go(g, m);
+		group_let_go(g, m);
 }
 
 /* Rank 0 cannot be reached or has gone, or this member is one no more. */
@@ -979,7 +590,7 @@ leave(struct groups *g, struct membership *m)
 int
 group_close(struct groups *g, uint16_t ctx, uint32_t place)
 {
-	struct membership *m = own(g, ctx, place);
+	struct membership *m = group_own(g, ctx, place);
 
 	if (m == NULL || m->state == MEMBERSHIP_LEAVES || m->state == MEMBERSHIP_DRAINS)
 		return -EINVAL;
@@ -997,7 +608,7 @@ groups_leave(struct groups *g, uint16_t ctx)
 		set_remove(&g->tell, place_of(g, m));
 		m->silent = true;
 		if (m->state == MEMBERSHIP_FREE)
-			let_go(g, m);
+			group_let_go(g, m);
 		else if (m->state != MEMBERSHIP_LEAVES && m->state != MEMBERSHIP_DRAINS)
 			leave(g, m);
 	}
@@ -1257,7 +868,7 @@ next_result(struct groups *g, struct membership *m, struct group_result *out)
 	if (m->tells & TELLS_CLOSED) {
 		m->tells = 0;
 		out->kind = GROUP_CLOSED;
-		let_go(g, m);
+		group_let_go(g, m);
 		return true;
 	}
 	if (m->tells & TELLS_OPENED) {

@@ -28,7 +28,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "wire/wire.h"
+#include "core/wire/wire.h"
 
 struct groups;
 

@@ -18,6 +18,8 @@
 
 /* ------------------------------------------------------------------ sets of numbers */
 
+/* of 32 members each */
+#define DIRECTORY_WORDS(members) (((members) + 31) / 32)
 #define BITS_WORDS(n) (((n) + 63) / 64)
 
 static inline void
@@ -517,11 +519,34 @@ is_of(const struct membership *m, uint16_t rank, struct group_addr from)
 	return rank < m->count && same_addr(m->members[rank].addr, from);
 }
 
-/* group.c */
+/* Places of the hash table for so many members: a power of two, at least half of them empty. */
+static inline uint32_t
+places_for(uint32_t count)
+{
+	return count > 1 ? 4u << (31 - __builtin_clz(count - 1)) : 2;
+}
+
+/* Loops over the memberships of a context; the current one may be let go meanwhile. */
+#define OF_CONTEXT(g, c, m)                                                                        \
+	for (uint16_t next_, at_ = (g)->first[c];                                                  \
+		at_ != NO_PLACE && (m = &(g)->memberships[at_], next_ = m->next, true);            \
+		at_ = next_)
+
+/* place.c */
 /* Returns the context's membership in the group of that number, or NULL. */
 struct membership *group_find(const struct groups *g, uint16_t ctx, uint32_t id);
+/* Returns the membership at that place of the context's, or NULL. */
+struct membership *group_own(struct groups *g, uint16_t ctx, uint32_t place);
 /* Returns the open membership at that place of the context's, or NULL. */
 struct membership *group_at(struct groups *g, uint16_t ctx, uint32_t place);
+/* Gives a context a membership that is nobody's, or NULL if there is none. */
+struct membership *group_take_place(struct groups *g, uint16_t ctx);
+/* The context has heard that it is in that group no more, or is to hear nothing. */
+void group_let_go(struct groups *g, struct membership *m);
+/* Returns the place where the address is in the table of a group's addresses, or would be. */
+uint16_t *group_place_for(const struct membership *m, struct group_addr a);
+
+/* group.c */
 /* Rank 0: the key, or why it does not open, has arrived at that member. */
 void group_keyed(struct groups *g, struct membership *m);
 /* Member `rank` cannot be reached. */

@@ -21,7 +21,7 @@
  *    also be set where nobody held it: that is on the safe side.
  */
 #include "group/internal.h"
-#include "wire/siphash.h"
+#include "core/wire/siphash.h"
 
 /* ------------------------------------------------------------------ the manager */
 

@@ -15,7 +15,7 @@
 #ifndef PMX_MATCH_HEADS_H
 #define PMX_MATCH_HEADS_H
 
-#include "lhs/lhs.h"
+#include "core/lhs/lhs.h"
 #include "match/match.h"
 
 #define MATCH_STORED 0x80000000u /* in `where`: a place in the store, otherwise one in the ring */

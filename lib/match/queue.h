@@ -14,7 +14,7 @@
 #define PMX_MATCH_QUEUE_H
 
 #include "match/heads.h"
-#include "wire/wire.h"
+#include "core/wire/wire.h"
 
 /* As handles, of what is only to be passed to match_queue_done: the message is malformed; it is a
  * WIRE_ASIDE, whose id is the key's tag. */

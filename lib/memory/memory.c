@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "memory/memory.h"
-#include "wire/wire.h"
+#include "core/wire/wire.h"
 
 /* ------------------------------------------------------------------ by the kernel */
 

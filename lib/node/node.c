@@ -23,8 +23,8 @@
 #include "engine/rails.h"
 #include "engine/turns.h"
 #include "memory/memory.h"
+#include "memory/numa.h"
 #include "node/node.h"
-#include "node/numa.h"
 #include "node/sizes.h"
 
 #define BUFFERS_USUAL 16384u
@@ -97,14 +97,13 @@ choose_buffers(struct config *c, int numa)
 }
 
 static struct rte_mempool *
-pool_on(const struct node *n, int numa)
+pool_new(const struct node *n)
 {
 	char name[32];
 
 	snprintf(name, sizeof(name), "pmx_%u_mbufs", n->config.id);
-	return rte_pktmbuf_pool_create(name, n->config.mbufs, POOL_CACHE,
-		RTE_ALIGN(sizeof(struct buf_priv), 64),
-		(uint16_t)(RTE_PKTMBUF_HEADROOM + n->frame_room), numa);
+	return numa_pool(name, n->config.mbufs, POOL_CACHE, RTE_ALIGN(sizeof(struct buf_priv), 64),
+		(uint16_t)(RTE_PKTMBUF_HEADROOM + n->frame_room), n->pool_numa);
 }
 
 static int
@@ -113,19 +112,16 @@ make_pool(struct node *n)
 	struct config *c = &n->config;
 	bool chosen = c->mbufs == 0;
 	struct buffer_shares shares;
-	int other;
 
 	n->frag_len = config_payload_max(c);
 	n->frame_room = node_config_frame_room(c);
 	if (chosen)
 		choose_buffers(c, n->pool_numa);
-	n->pool = pool_on(n, n->pool_numa);
-	if (n->pool == NULL && (other = numa_elsewhere("packet buffers", n->pool_numa)) < 0)
-		n->pool = pool_on(n, n->pool_numa = other);
+	n->pool = pool_new(n);
 	while (n->pool == NULL && chosen && c->mbufs > node_config_buffers_least(c)) {
 		/* there were not enough hugepages for the heap to grow */
 		c->mbufs = RTE_MAX(c->mbufs / 4 * 3, node_config_buffers_least(c));
-		n->pool = pool_on(n, n->pool_numa);
+		n->pool = pool_new(n);
 	}
 	if (n->pool == NULL)
 		return fail(n, -rte_errno,

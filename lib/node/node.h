@@ -8,7 +8,8 @@
 
 #include "engine/lane.h"
 
-/* The services of every node; NULL after the last. services.c. */
+/* The services of every node; NULL after the last. Defined by what lists the features:
+ * lib/features/engine.c. */
 extern const struct service_ops *const node_services[];
 
 /* Starts a node from a configuration, which passes to the node. The EAL must run. 0, or a negative

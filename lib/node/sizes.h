@@ -8,7 +8,7 @@
 
 #include "channel/channel.h"
 #include "config/config.h"
-#include "proto/proto.h"
+#include "core/proto/proto.h"
 
 struct config_memory {
 	uint64_t mbufs, channels, cores, rest, all; /* bytes of the EAL's memory, by use */

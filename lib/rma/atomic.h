@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "wire/wire.h"
+#include "core/wire/wire.h"
 
 /* Bytes of an element of a type (enum wire_atomic_type): 1, 2, 4, 8; 0: there is no such type. */
 uint32_t atomic_bytes(unsigned type);

@@ -32,7 +32,7 @@
 
 #include "channel/channel.h"
 #include "rma/region.h"
-#include "wire/wire.h"
+#include "core/wire/wire.h"
 
 struct rma;
 

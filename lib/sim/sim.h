@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Many nodes in virtual time on one thread: the shipped PM core (lib/proto) at every host of a
+ * Many nodes in virtual time on one thread: the shipped PM core (lib/core/proto) at every host of a
  * topology, store-and-forward switches with a drop-tail queue at each port, the fault model of
  * drivers/fault on every host's cable, and a model of each context's receive room. A run depends
  * only on its configuration and seed, and is reproducible bit by bit. Time is in ns from 0; each
@@ -30,8 +30,8 @@
 
 #include "coll/topology.h"
 #include "fault_model.h"
-#include "proto/proto.h"
-#include "rails/rails.h"
+#include "core/proto/proto.h"
+#include "core/rails/rails.h"
 
 #define SIM_NEVER       UINT64_MAX
 /* bytes of a frame on the wire in addition to PM header and payload: Ethernet 14, FCS 4, preamble
@@ -53,7 +53,7 @@ struct sim_config {
 	uint32_t links; /* nodes have so many links, each to a network like that of
 			 * `topology`; up to RAILS_MAX; 0 = 1 */
 	uint64_t link_skew_ns;     /* each network is slower than the one before it by so much */
-	bool spread;               /* frames go by all links that work (lib/rails) */
+	bool spread;               /* frames go by all links that work (lib/core/rails) */
 	uint32_t nic_bytes;        /* most bytes that wait in a host's own port */
 	struct fault_config fault; /* faults on each host's cable, in both directions; its seed is
 				    * mixed with that of the simulator */

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 
 #include "coll/plan.h"
-#include "wire/wire.h"
+#include "core/wire/wire.h"
 
-/* Frames of 1500 bytes as lib/client/coll.c and coll_plans.c count them. */
+/* Frames of 1500 bytes as lib/coll/client/coll.c and coll_plans.c count them. */
 #define PAYLOAD 1448 /* `payload_max` of pmx-ctl stat */
 #define PIECE   ((PAYLOAD - sizeof(struct wire_coll)) & ~63ull)
 

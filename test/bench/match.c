@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "lhs/lhs.h"
+#include "core/lhs/lhs.h"
 #include "match/match.h"
 
 #define DEPTH_MAX  100000

@@ -13,7 +13,7 @@
 #include <errno.h>
 
 #include "input.h"
-#include "proto/internal.h"
+#include "core/proto/internal.h"
 
 #define CORES   3
 #define CTXS    3

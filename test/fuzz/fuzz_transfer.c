@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 
 #include "client/client.h"
-#include "engine/service/rma/rma.h"
+#include "rma/engine/rma.h"
 #include "input.h"
 #include "pmx/pmx.h"
 #include "rma/internal.h"

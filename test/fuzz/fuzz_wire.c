@@ -5,7 +5,7 @@
  * right.
  */
 #include "input.h"
-#include "wire/wire.h"
+#include "core/wire/wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -11,7 +11,7 @@ import sys
 root = sys.argv[1]
 # which no call of the library returns: what the system said and is handled, and EMEDIUMTYPE between two functions
 INSIDE = {'EINTR', 'ENOTSOCK', 'ESRCH', 'EMEDIUMTYPE'}
-RETURNED = ('lib/client', 'lib/channel', 'lib/match', 'lib/group', 'lib/coll', 'lib/rma', 'lib/job', 'lib/dsm', 'lib/memory', 'lib/proto')
+RETURNED = ('lib/client', 'lib/channel', 'lib/match', 'lib/group', 'lib/coll', 'lib/rma', 'lib/job', 'lib/dsm', 'lib/memory', 'lib/core/proto')
 
 
 def text_of(path):

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # libpmx exports the verbs of include/pmx and nothing else, all of one version, which is its soname's and the header's too, and holds nothing of what only a primary does
-# (lib/serve). For the library with DPDK and for the one without; libpmx-dsm those of pmx/dsm.h, and libpmx-job those of pmx/job.h.
+# (lib/primary). For the library with DPDK and for the one without; libpmx-dsm those of pmx/dsm.h, and libpmx-job those of pmx/job.h.
 #
 #   exports.sh BUILD_DIR/lib
 set -u

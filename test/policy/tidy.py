@@ -343,7 +343,7 @@ def check_names(root):
 
 
 def copy_of_some(folder):
-    for name in (".clang-format", "lib/wire/wire.h", "lib/wire/wire.c", "doc/wire.md"):
+    for name in (".clang-format", "lib/core/wire/wire.h", "lib/core/wire/wire.c", "doc/wire.md"):
         os.makedirs(os.path.dirname(os.path.join(folder, name)) or folder, exist_ok=True)
         shutil.copy(os.path.join(ROOT, name), os.path.join(folder, name))
 
@@ -376,21 +376,21 @@ def try_checks(tool):
     long_line = "/* " + "w" * (WIDTH - 5) + " */\n"
     exact = "/* " + "w" * (WIDTH - 6) + " */\n"
     tries = [
-        ("a_line_of_101_columns", "lib/wire/wire.c", long_line, check_lines, "101 columns"),
-        ("a_line_of_tabs", "lib/wire/wire.c", "\t" * 13 + "\n", check_lines, "104 columns"),
-        ("a_dead_prototype", "lib/wire/wire.h", "void wire_of_nowhere(void);\n", check_prototypes,
+        ("a_line_of_101_columns", "lib/core/wire/wire.c", long_line, check_lines, "101 columns"),
+        ("a_line_of_tabs", "lib/core/wire/wire.c", "\t" * 13 + "\n", check_lines, "104 columns"),
+        ("a_dead_prototype", "lib/core/wire/wire.h", "void wire_of_nowhere(void);\n", check_prototypes,
          "wire_of_nowhere() is declared and defined nowhere"),
-        ("a_global_that_nobody_uses", "lib/wire/wire.c", "void wire_for_nobody(void) {}\n",
+        ("a_global_that_nobody_uses", "lib/core/wire/wire.c", "void wire_for_nobody(void) {}\n",
          check_prototypes, "no other source uses wire_for_nobody()"),
-        ("a_name_of_nothing", "lib/wire/wire.c", "/* See wire_that_was(). */\n", check_names,
+        ("a_name_of_nothing", "lib/core/wire/wire.c", "/* See wire_that_was(). */\n", check_names,
          "nothing is called wire_that_was()"),
         ("a_name_of_nothing_in_a_document", "doc/wire.md", "`wire_that_was(x)` does it.\n",
          check_names, "nothing is called wire_that_was()"),
-        ("a_file_that_is_not_there", "lib/wire/wire.h", "/* lib/wire/tcp.c does it. */\n",
-         check_names, "there is no file lib/wire/tcp.c"),
+        ("a_file_that_is_not_there", "lib/core/wire/wire.h", "/* lib/core/wire/tcp.c does it. */\n",
+         check_names, "there is no file lib/core/wire/tcp.c"),
     ]
     if tool is not None:
-        tries.append(("a_misformatted_line", "lib/wire/wire.c", "int   wire_wide;\n",
+        tries.append(("a_misformatted_line", "lib/core/wire/wire.c", "int   wire_wide;\n",
                       lambda folder: check_format(folder, tool), "is not as clang-format has it"))
     good = True
 
@@ -407,7 +407,7 @@ def try_checks(tool):
                 result(name, "said of it: %s" % (more or "nothing"))
             else:
                 result(name, None)
-        more, _ = appended(folder, "lib/wire/wire.c", exact, check_lines)
+        more, _ = appended(folder, "lib/core/wire/wire.c", exact, check_lines)
         if more:
             print("not ok tidy__allows_a_line_of_100_columns said of it: %s" % more)
             good = False

@@ -24,7 +24,7 @@
 #include "helpers.h"
 #include "engine/lane.h"
 #include "pmx/pmx.h"
-#include "wire/wire.h"
+#include "core/wire/wire.h"
 
 #define PATIENCE_S 20
 

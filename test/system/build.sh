@@ -58,7 +58,7 @@ rm -rf "$tree/build"
 [ "$(id -u)" -eq 0 ] || skip_all build__of_another_user "needs root"
 built of_root 'Linking static target'
 built of_another_user_up_to_date 'used as it is' "$tree" 65534
-echo >>"$tree/lib/wire/wire.c"
+echo >>"$tree/lib/core/wire/wire.c"
 setpriv --reuid 65534 --regid 65534 --clear-groups "$tree/dpdk-config/build.sh" "$tree/build" $target >"$dir/log" 2>&1 && not_ok build__of_another_user_old "it was used" ||
 	{ grep -q "sudo chown -R nobody $tree/build" "$dir/log" && ok build__of_another_user_old || not_ok build__of_another_user_old "" "$dir/log"; }
 chown -R 65534:65534 "$tree"

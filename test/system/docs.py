@@ -204,8 +204,8 @@ def check_keys():
 
 def check_counters():
     engine = set(re.findall(r"^\tX\((\w+), ", read("lib/engine/lane.h"), re.M))
-    proto = set(re.findall(r"^\tX\((\w+), ", read("lib/proto/proto.h"), re.M))
-    links = re.search(r"names\[\] = \{(.*?)\}", read("lib/serve/telemetry.c")).group(1)
+    proto = set(re.findall(r"^\tX\((\w+), ", read("lib/core/proto/proto.h"), re.M))
+    links = re.search(r"names\[\] = \{(.*?)\}", read("lib/primary/telemetry.c")).group(1)
     known = engine | proto | {"proto_" + c for c in proto}
     known |= {"link%d_%s" % (i, n) for i in range(4) for n in re.findall(r'"(\w+)"', links)}
     if not engine or not proto:
@@ -404,7 +404,7 @@ def evaluate(expressions):
         e = re.sub(r"key:([\w.]+):(\w+)", key, e)
         lines.append('printf("%%lld\\n", (long long)(%s));' % re.sub(r"([\w/-]+\.\w+):(\w+)", macro, e))
     includes = "".join('#include "%s"\n' % h for h in (
-        "channel/channel.h", "channel/pair.h", "wire/wire.h", "pmx/pmx.h", "pmx/job.h", "pmx/preempt.h"))
+        "channel/channel.h", "channel/pair.h", "core/wire/wire.h", "pmx/pmx.h", "pmx/job.h", "pmx/preempt.h"))
     source = "#include <stddef.h>\n#include <stdio.h>\n%sint main(void) {\n%s\nreturn 0; }\n" % (
         includes, "\n".join(lines))
     with tempfile.TemporaryDirectory(prefix="pmx-docs.") as folder:
@@ -581,12 +581,12 @@ CLAIMS = [
     ("doc/mpi.md", r"up to (?P<v>\d+) pieces", "ofi/provider.h:OFI_IOV_MAX"),
     ("doc/mpi.md", r"double, up to (?P<v>\d+) bytes at once", "ofi/provider.h:OFI_ATOMIC_MAX"),
     ("doc/mpi.md", r"that number, modulo (?P<v>\d+)", "ofi/provider.h:OFI_CONTEXTS"),
-    ("*", r"after the first (?P<v>\d+) to each other", "lib/client/pairs.c:ASK_AFTER"),
-    ("doc/shared-memory.md", r"After (?P<v>\d+) messages to a context", "lib/client/pairs.c:ASK_AFTER"),
-    ("doc/shared-memory.md", r"as it has (?P<v>\d+) KiB\)", "lib/client/pairs.h:PAIR_EAGER >> 10"),
+    ("*", r"after the first (?P<v>\d+) to each other", "lib/match/client/pairs.c:ASK_AFTER"),
+    ("doc/shared-memory.md", r"After (?P<v>\d+) messages to a context", "lib/match/client/pairs.c:ASK_AFTER"),
+    ("doc/shared-memory.md", r"as it has (?P<v>\d+) KiB\)", "lib/match/client/pairs.h:PAIR_EAGER >> 10"),
     ("doc/shared-memory.md", r"a ring of\n(?P<v>\d+) KiB each way", "PAIR_RING_BYTES >> 10"),
     ("doc/shared-memory.md", r"(?P<v>\d+) may be under way each way", "PAIR_OFFERS"),
-    ("doc/shared-memory.md", r"once in (?P<v>\d+) messages or looks", "lib/client/pairs.c:LOOK_EVERY"),
+    ("doc/shared-memory.md", r"once in (?P<v>\d+) messages or looks", "lib/match/client/pairs.c:LOOK_EVERY"),
     ("doc/shared-memory.md", r"^\| header, `struct channel_shm` \| (?P<v>\d+) bytes", "sizeof(struct channel_shm)"),
     ("doc/shared-memory.md", r"`limits.transfers` × (?P<v>\d+)", "sizeof(struct transfer_desc)"),
     ("doc/shared-memory.md", r"(?:submissions|events)` × (?P<v>\d+) \|", "SLOT_BYTES", "2"),
@@ -612,7 +612,7 @@ CLAIMS = [
     ("include/pmx/pmx.h", r"\[nodes\], 0\.\.(?P<v>\d+)", "key:node.id:most"),
     ("include/pmx/pmx.h", r"Messages of up to (?P<v>\d+)\n \* bytes are fastest", "SUBMIT_INLINE_BYTES"),
     ("include/pmx/pmx.h", r"the context has (?P<v>\d+) such pieces", "MEMORIES_MAX"),
-    ("include/pmx/preempt.h", r"can note \((?P<v>\d+)\)", "lib/serve/jobs.c:STOPPED_MAX"),
+    ("include/pmx/preempt.h", r"can note \((?P<v>\d+)\)", "lib/primary/jobs.c:STOPPED_MAX"),
     ("doc/guide.md", r"`--drain` \((?P<v>\d+) ms\)", "PMX_DRAIN_US / 1000"),
     ("doc/guide.md", r"Each type has (?P<v>\d+) lines at once", "lib/log/log.c:LINES_MOST"),
     # tables of types, flags and operations: each row, and that there are all of them

@@ -15,7 +15,7 @@
 
 #include "channel/slot_ring.h"
 #include "clock.h"
-#include "lhs/lhs.h"
+#include "core/lhs/lhs.h"
 
 #define SLOTS   64
 #define ENTRIES 64

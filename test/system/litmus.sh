@@ -18,7 +18,7 @@ full || exit $failed
 
 # with_tsan NAME INCLUDE_DIR: litmus.c against these headers
 with_tsan() {
-	gcc -std=gnu11 -O1 -g -fsanitize=thread -fno-builtin-memcpy -fno-builtin-memcmp -Wno-tsan -I "$2" -I "$root/lib" "$root/test/system/litmus.c" "$root/lib/lhs/lhs.c" \
+	gcc -std=gnu11 -O1 -g -fsanitize=thread -fno-builtin-memcpy -fno-builtin-memcmp -Wno-tsan -I "$2" -I "$root/lib" "$root/test/system/litmus.c" "$root/lib/core/lhs/lhs.c" \
 		-o "$dir/$1" -lpthread 2>"$dir/$1.log" || { not_ok "litmus_tsan_$1__builds" "" "$dir/$1.log"; return 2; }
 	TSAN_OPTIONS="halt_on_error=1" timeout 300 "$dir/$1" 200000 >"$dir/$1.log" 2>&1
 }

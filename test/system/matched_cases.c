@@ -14,11 +14,11 @@
 #include <rte_eal.h>
 
 #include "client/client.h"
-#include "engine/service/rma/rma.h"
+#include "rma/engine/rma.h"
 #include "rma/internal.h"
 #include "engine/submit.h"
 #include "helpers.h"
-#include "wire/wire.h"
+#include "core/wire/wire.h"
 
 #define LONG 100000u /* is offered */
 #define MUST(condition)                                                                            \

@@ -124,6 +124,7 @@ make_script() {
 			for zone in {0..60}; do echo "/eal/memzone_info,$zone"; done | dpdk-telemetry.py -f numa |
 				grep -oE '"(Name|Socket)": [^,}]*' | paste - - | sed -n "s/.*\"\(pmx_0_ch_[^\"]*\|.*inbox[^\"]*\)\".*: /$1: zone \1 on /p"
 			grep -m1 'has no memory left' numa.log | sed "s/^/$1: /"
+			grep '^pmx-dpdk: ' numa.log | sed "s/^/$1: /"
 			kill $pid
 			wait $pid
 			echo "$1: code $?"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Contexts of one host that share memory (lib/client/pairs.h), as pairs.sh runs them:
+ * Contexts of one host that share memory (lib/match/client/pairs.h), as pairs.sh runs them:
  *
  *   pairs mix NAME SEED PAIRED      random messages of three contexts, order and bytes checked
  *   pairs interrupted NAME          the same while signals are handled
@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #include "client/client.h"
-#include "client/pairs.h"
+#include "match/client/pairs.h"
 #include "helpers.h"
 
 #define COMM 1

@@ -32,6 +32,7 @@
 #include <rte_eal.h>
 
 #include "client/client.h"
+#include "rma/client/rma.h"
 #include "helpers.h"
 
 #define TAME   6
@@ -180,7 +181,7 @@ run_thread(void *arg)
 			for (unsigned i = 0; i < 1 + draw_by(&a->seed) % 3; i++)
 				change(a);
 			/* others are refused once the events have been handled, a moment after
-			 * munmap() has returned (note 1 of lib/client/pins.c) */
+			 * munmap() has returned (note 1 of lib/rma/client/pins.c) */
 			pins_settle();
 			atomic_store(&a->turn, MAINS);
 		} else {

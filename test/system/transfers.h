@@ -10,7 +10,7 @@
 
 #include "client/client.h"
 #include "engine/lane.h"
-#include "engine/service/rma/rma.h"
+#include "rma/engine/rma.h"
 #include "helpers.h"
 #include "node/node.h"
 #include "pmx/pmx.h"

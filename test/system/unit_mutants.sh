@@ -26,7 +26,7 @@ compile() {
 sound_objects() {
 	local at=$dir/$1/sound source
 	mkdir -p "$at"
-	for source in "$root/lib/${library[$1]}"/*.c "$root/lib/wire"/*.c "$root/test/unit/test_$1.c" "$root/test/unit/case_filter.c"; do
+	for source in "$root/lib/${library[$1]}"/*.c "$root/lib/core/wire"/*.c "$root/test/unit/test_$1.c" "$root/test/unit/case_filter.c"; do
 		compile "$root" "$source" "$at/$(basename "$source" .c).o" || return 1
 	done
 	${CC:-cc} -o "$at/test" "$at"/*.o -lcmocka
@@ -36,7 +36,7 @@ sound_objects() {
 mutant_program() {
 	local at=$dir/$1/$2 source
 	source=$(sed -n 's/^+++ b\///p' "$3")
-	mkdir -p "$at/lib" && cp -r "$root/include" "$at/" && cp -r "$root/lib/${library[$1]}" "$root/lib/wire" "$at/lib/" && cp "$dir/$1/sound"/*.o "$at/" &&
+	mkdir -p "$at/lib" && cp -r "$root/include" "$at/" && cp -r "$root/lib/${library[$1]}" "$root/lib/core/wire" "$at/lib/" && cp "$dir/$1/sound"/*.o "$at/" &&
 		(cd "$at" && patch -s -F0 -p1 <"$3") && compile "$at" "$at/$source" "$at/$(basename "$source" .c).o" &&
 		${CC:-cc} -o "$at/test" "$at"/*.o -lcmocka
 }

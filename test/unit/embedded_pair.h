@@ -21,7 +21,7 @@
 #include "engine/lane.h"
 #include "node/node.h"
 #include "pmx/pmx.h"
-#include "wire/wire.h"
+#include "core/wire/wire.h"
 
 #define NODES       2
 #define CONTEXTS    2

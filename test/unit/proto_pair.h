@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "proto/internal.h"
+#include "core/proto/internal.h"
 
 #define NET_NODES 6
 #ifndef NET_CTXS

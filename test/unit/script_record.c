@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire/wire.h"
+#include "core/wire/wire.h"
 
 #define LINES      24
 #define FOLD       40

@@ -17,7 +17,7 @@
 
 #include "coll/tour.h"
 #include "coll_random.h"
-#include "wire/wire.h"
+#include "core/wire/wire.h"
 
 static const struct coll_params params = {
 	.frame_payload = 1450,

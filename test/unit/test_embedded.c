@@ -23,7 +23,7 @@
 #include <rte_mempool.h>
 
 #include "embedded_pair.h"
-#include "engine/service/rma/rma.h"
+#include "rma/engine/rma.h"
 #include "engine/turns.h"
 #include "rma/internal.h"
 

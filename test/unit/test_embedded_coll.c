@@ -21,7 +21,7 @@
 
 #include <rte_eal.h>
 
-#include "client/group.h"
+#include "group/client/group.h"
 #include "coll/exec.h"
 #include "engine/lane.h"
 #include "node/node.h"

@@ -19,7 +19,8 @@
 #include <unistd.h>
 
 #include "embedded_pair.h"
-#include "engine/service/rma/rma.h"
+#include "rma/client/rma.h"
+#include "rma/engine/rma.h"
 #include "rma/internal.h"
 
 #define REGION (1u << 20)

@@ -13,7 +13,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "lhs/lhs.h"
+#include "core/lhs/lhs.h"
 
 #define ENTRIES 8
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Peers with several links: which of them frames take (lib/rails), what counts as lost when frames
- * of two links overtake each other (lib/proto/order.c), and both together in the simulator.
+ * Peers with several links: which of them frames take (lib/core/rails), what counts as lost when frames
+ * of two links overtake each other (lib/core/proto/order.c), and both together in the simulator.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,8 +11,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "proto/internal.h"
-#include "rails/rails.h"
+#include "core/proto/internal.h"
+#include "core/rails/rails.h"
 #include "sim/sim.h"
 
 #define US  1000ull

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "client/pin_cache.h"
+#include "rma/client/pin_cache.h"
 
 #define PAGE  4096ull
 #define PAGES 256

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "engine/rails.h"
-#include "proto/internal.h"
+#include "core/proto/internal.h"
 
 #define NODES 4
 

@@ -20,9 +20,11 @@
 #include <rte_eal.h>
 
 #include "client/client.h"
+#include "match/client/match.h"
+#include "rma/client/rma.h"
 #include "engine/lane.h"
-#include "engine/service/match/match.h"
-#include "engine/service/rma/rma.h"
+#include "match/engine/match.h"
+#include "rma/engine/rma.h"
 #include "node/node.h"
 #include "pmx/pmx.h"
 
@@ -297,7 +299,7 @@ static const struct service_ops service_echo = {
 	.step = echo_step,
 };
 
-/* In the place of lib/node/services.c. */
+/* In the place of lib/features/engine.c. */
 const struct service_ops *const node_services[] = {&service_rma, &service_match, &service_echo,
 	NULL};
 
@@ -319,7 +321,7 @@ echo_client_results(struct pmx_context *ctx, const struct completion *c)
 static const struct client_service client_echo = {
 	.name = "echo", .completions = ECHO_COMPLETION, .results = echo_client_results};
 
-/* In the place of lib/client/services.c. */
+/* In the place of lib/features/client.c. */
 const struct client_service *const client_services[] = {&client_match, &client_transfer,
 	&client_memory, &client_echo, NULL};
 

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "wire/siphash.h"
-#include "wire/wire.h"
+#include "core/wire/siphash.h"
+#include "core/wire/wire.h"
 
 #define PAYLOAD_MAX 1024
 

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What all that simulates remote memory does with its state: random numbers, finding a client or a
+ * transfer, saying which rule was broken, asking for a turn.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "transfers.h"
+
+void
+transfers_wrong(struct transfers *x, const char *format, ...)
+{
+	va_list args;
+
+	if (x->wrong[0])
+		return;
+	va_start(args, format);
+	vsnprintf(x->wrong, sizeof(x->wrong), format, args);
+	va_end(args);
+}
+
+static const char *const names[] = {"push", "pull", "packed push", "pin", "unpin", "offer",
+	"fetch"};
+
+void
+transfer_wrong(struct transfers *x, const struct transfer *t, int error, const char *what)
+{
+	transfers_wrong(x, "%s %u of %u.%u to %u.%u, %u bytes (%s, expected: %s) %s",
+		names[t->form], t->number, t->node, t->ctx, t->peer, t->target, t->len,
+		strerror(error), strerror(t->expected), what);
+}
+
+uint64_t
+transfers_draw(struct transfers *x)
+{
+	uint64_t r = (x->random += 0x9E3779B97F4A7C15u);
+
+	r = (r ^ r >> 30) * 0xBF58476D1CE4E5B9u;
+	r = (r ^ r >> 27) * 0x94D049BB133111EBu;
+	return r ^ r >> 31;
+}
+
+/* 0..n - 1 */
+uint32_t
+transfers_below(struct transfers *x, uint32_t n)
+{
+	return (uint32_t)((transfers_draw(x) >> 32) * n >> 32);
+}
+
+struct client *
+client_of(struct transfers *x, uint32_t node, uint16_t ctx)
+{
+	return &x->lanes[node].clients[ctx];
+}
+
+struct transfer *
+transfer_of(struct transfers *x, const struct client *c, uint32_t place)
+{
+	return place < PLACES && c->places[place] != 0 ? &x->all[c->places[place] - 1] : NULL;
+}
+
+void
+lane_pump_soon(struct transfers *x, uint32_t node)
+{
+	struct lane *l = &x->lanes[node];
+
+	if (!l->pumping)
+		sim_at(x->sim, sim_now(x->sim), node, TRANSFERS_PUMP);
+	l->pumping = true;
+}

@@ -1,0 +1,1032 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The sending half of the PM core: taking messages, choosing the next frame, building headers,
+ * retransmission. PM/UDP (IPSJ 1999) section 2: S1 (sequence, keep until Ack), S3 (a Nack
+ * retransmits), S4 (timeout); section 3: the window of advance messages. Owner thread only.
+ *
+ * Design notes
+ * 1. Who sends next: paths take turns, within a path flows take turns by bytes (deficit round
+ *    robin, one full frame a turn), so a short message never waits behind another flow's bulk.
+ * 2. A frame may leave if its flow has credit and window and its path has window. A flow without
+ *    credit or window leaves its path's list, and the Ack that brings them puts it back. A path
+ *    without window, or whose session is not agreed yet, leaves the list of paths.
+ * 3. After a timeout everything in flight counts as lost.
+ * 4. Without credit the oldest frame is still sent now and then: it asks for room, and does no harm
+ *    if it is refused. A lack of room at the receiver is neither congestion nor loss, so a question
+ *    does not cut the window that the other flows share. Questions become rarer, down to one per
+ *    rto_max, as they are answered with "none"; the receiver announces room by itself. Only a
+ *    question without an answer counts as a timeout.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "core/proto/internal.h"
+
+#define FLOW_LINK(i) p->flows[i].active_next
+#define TXD_LINK(i)  p->txds[i].next
+#define CTL_LINK(i)  p->paths[i].ctl_next
+/* after so many, intervals are not doubled further, if rto_max has not bounded them before */
+#define ASKS_MAX     20
+
+/* Does the peer certainly remember the flow still? flow.c, note 2. */
+static inline bool
+peer_remembers(const struct proto *p, const struct flow *f, uint64_t now)
+{
+	return now - f->used_at < (f->watchers ? p->flow_idle / 2 : p->reopen);
+}
+
+/* Open the flow, or open it again after a silence. */
+static void
+open_tx(struct proto *p, struct flow *f, uint64_t now)
+{
+	if (f->tx_state != FLOW_TX_OPEN || !peer_remembers(p, f, now))
+		flow_begin_tx(p, f);
+}
+
+/* Appends descriptors `first` to `last`, which are linked, to the flow's queue. */
+static inline void
+txds_append(struct proto *p, struct flow *f, uint32_t first, uint32_t last)
+{
+	p->txds[last].next = NIL;
+	if (f->tx_head == NIL)
+		f->tx_head = first;
+	else
+		p->txds[f->tx_tail].next = first;
+	f->tx_tail = last;
+}
+
+/* The caller must have checked that a descriptor is free. */
+static inline void
+enqueue(struct proto *p, struct flow *f, const struct proto_message *m, uint64_t handle,
+	uint32_t off, uint32_t len)
+{
+	uint32_t index = p->txd_free;
+	struct txd *d = &p->txds[index];
+
+	p->txd_free = d->next;
+	p->txd_free_count--;
+	txds_append(p, f, index, index);
+	d->done = (struct proto_completion){
+		.handle = handle,
+		.ctx = m->ctx,
+		.last = off + len == m->len,
+	};
+	d->seq = f->snd_end++;
+	d->msg_len = m->len;
+	d->frag_off = off;
+	d->len = len;
+	d->state = TXD_UNSENT;
+	d->sent = false;
+	if (f->tx_next == NIL)
+		f->tx_next = index;
+	flow_forbid_now(f);
+}
+
+static void
+enqueue_fragments(struct proto *p, struct flow *f, const struct proto_message *m,
+	const uint64_t *handles)
+{
+	for (uint32_t off = 0; off < m->len; off += m->frag_len, handles++) {
+		uint32_t left = m->len - off;
+
+		enqueue(p, f, m, *handles, off, left < m->frag_len ? left : m->frag_len);
+	}
+}
+
+/* Returns the flow of a message, made if there was none; NIL if none is free. */
+static uint32_t
+flow_for(struct proto *p, const struct proto_message *m, uint64_t now)
+{
+	uint32_t index = flow_search(p, proto_flow_key(m->ctx, m->dst_node, m->dst_ctx));
+
+	if (index != NIL)
+		return index;
+	uint32_t path = path_get(p, m->dst_node, now);
+
+	if (path == NIL)
+		return NIL;
+	return flow_make(p, m->ctx, m->dst_node, m->dst_ctx, path, now);
+}
+
+uint32_t
+proto_flow_watch(struct proto *p, uint16_t ctx, uint16_t node, uint16_t dst_ctx, uint64_t now)
+{
+	const struct proto_message m = {.ctx = ctx, .dst_node = node, .dst_ctx = dst_ctx};
+	uint32_t index = node < p->cfg.nodes_max ? flow_for(p, &m, now) : NIL;
+
+	if (index == NIL)
+		return 0;
+	struct flow *f = &p->flows[index];
+
+	/* a flow that has been silent is opened anew now, which is no sign of the receiver's end */
+	if (f->watchers == 0 && f->tx_state == FLOW_TX_OPEN && f->tx_head == NIL)
+		open_tx(p, f, now);
+	f->watchers++;
+	return f->life;
+}
+
+uint32_t
+proto_flow_life(const struct proto *p, uint16_t ctx, uint16_t node, uint16_t dst_ctx)
+{
+	uint32_t index = flow_search(p, proto_flow_key(ctx, node, dst_ctx));
+
+	return index != NIL ? p->flows[index].life : 0;
+}
+
+void
+proto_flow_unwatch(struct proto *p, uint16_t ctx, uint16_t node, uint16_t dst_ctx)
+{
+	uint32_t index = flow_search(p, proto_flow_key(ctx, node, dst_ctx));
+
+	if (index != NIL && p->flows[index].watchers != 0) /* it may be another flow by now */
+		p->flows[index].watchers--;
+}
+
+/* Send any message, after checking it in full. */
+static APART int
+send_checked(struct proto *p, const struct proto_message *m, const uint64_t *handles, uint64_t now)
+{
+	if (m->ctx >= p->cfg.contexts_max || !p->ctxs[m->ctx].open || m->frag_len == 0 ||
+		m->frag_len > p->cfg.payload_max)
+		return -EINVAL;
+	if (m->dst_node >= p->cfg.nodes_max || m->dst_ctx == WIRE_NOBODY)
+		return -EHOSTUNREACH;
+	uint32_t frags = m->len <= m->frag_len ? 1 : (m->len + m->frag_len - 1) / m->frag_len;
+
+	if (m->len > WIRE_MESSAGE_MAX || frags > p->cfg.tx_frames_max)
+		return -EMSGSIZE;
+	if (p->txd_free_count < frags)
+		return -EAGAIN;
+	uint32_t index = flow_for(p, m, now);
+
+	if (index == NIL)
+		return -EAGAIN;
+	struct flow *f = &p->flows[index];
+	struct path *t = &p->paths[f->path];
+
+	if (t->state == PATH_OPEN && m->frag_len > t->payload_max && m->len > t->payload_max)
+		return -EMSGSIZE;
+	p->last_tx = index;
+	if (f->tx_head == NIL)
+		open_tx(p, f, now);
+	if (frags == 1)
+		enqueue(p, f, m, *handles, 0, m->len);
+	else
+		enqueue_fragments(p, f, m, handles);
+	p->ctxs[m->ctx].pending += frags;
+	f->used_at = now;
+	flow_activate(p, f);
+	if (f->snd_una == f->snd_nxt && f->credit_end == f->snd_nxt)
+		flow_await_credit(p, f, now);
+	if (t->state == PATH_NEW)
+		path_ask(p, t, m->ctx, m->dst_ctx, now);
+	return 0;
+}
+
+int
+proto_send(struct proto *p, const struct proto_message *m, const uint64_t *handles, uint64_t now)
+{
+	/* Fast path for the common message: one frame, on the open flow that the last message took.
+	 * If a flow is open, so is its path. */
+	struct flow *f = &p->flows[p->last_tx];
+	const struct path *t = &p->paths[f->path];
+	struct context *c = &p->ctxs[f->ctx];
+
+	if (unlikely(f->tx_state != FLOW_TX_OPEN ||
+		    f->key != proto_flow_key(m->ctx, m->dst_node, m->dst_ctx) ||
+		    m->len > m->frag_len || m->len > t->payload_max || p->txd_free == NIL ||
+		    !c->open || now - f->used_at >= p->reopen ||
+		    (f->snd_una == f->snd_nxt && f->credit_end == f->snd_nxt)))
+		return send_checked(p, m, handles, now);
+	enqueue(p, f, m, *handles, 0, m->len);
+	c->pending++;
+	f->used_at = now;
+	if (unlikely(!(f->flags & FLOW_ACTIVE) || !t->active))
+		flow_enlist(p, f);
+	return 0;
+}
+
+/* The fields that every frame of a flow has. */
+static inline struct wire_fields
+flow_fields(const struct proto *p, const struct flow *f, uint8_t type, uint32_t now_ts)
+{
+	return (struct wire_fields){
+		.type = type,
+		.src_node = p->cfg.node,
+		.dst_node = f->node,
+		.src_ctx = f->ctx,
+		.dst_ctx = f->peer_ctx,
+		.session = p->paths[f->path].session,
+		.tstamp = now_ts,
+	};
+}
+
+/* Piggyback the Ack that is owed to the reverse flow on this frame. */
+static inline void
+put_ack(struct proto *p, struct wire_fields *w, struct flow *f, uint32_t now_ts)
+{
+	if (f->rx_state != FLOW_RX_OPEN)
+		return;
+	w->ack = f->rcv_nxt;
+	w->credit = flow_credit(p, f);
+	if (unlikely(p->share.each && !p->ctxs[f->ctx].permits)) {
+		w->share = share_each(p, now_ts);
+		COUNT(p, tx_shares);
+	}
+	w->flags |= WIRE_F_ACK;
+	/* A Nack needs its echo even if a data frame has taken the Ack with it: ack.c, note 2. */
+	if (f->acks_owed || w->type == WIRE_NACK) {
+		w->flags |= WIRE_F_ECHO;
+		w->echo = f->echo_base + now_ts;
+		f->acks_owed = 0;
+	}
+	if (f->flags & FLOW_ACK_DUE)
+		ack_unlist(p, f);
+	f->flags &= ~FLOW_UPDATE;
+}
+
+static inline bool
+path_has_window(const struct path *t)
+{
+	return t->inflight_bytes < t->cc.window_bytes && t->inflight_frames < t->cc.window_frames;
+}
+
+/* Write the frame of a descriptor; `w` has what the frames of a turn have in common. */
+static inline void
+put_data(struct proto_out *o, struct txd *d, struct wire_fields *w, uint32_t now_ts)
+{
+	w->payload_len = (uint16_t)d->len;
+	w->seq = d->seq;
+	w->msg_len = d->msg_len;
+	w->frag_off = d->frag_off;
+	wire_put(o->head, w);
+	o->handle = d->done.handle;
+	o->len = d->len;
+	o->node = w->dst_node;
+	o->head_len = WIRE_HDR_BYTES;
+	o->again = d->sent;
+	d->state = TXD_INFLIGHT;
+	d->sent_ts = now_ts;
+	d->sent = true;
+}
+
+static APART void
+flow_timer_start(struct proto *p, struct flow *f, const struct path *t, uint64_t now)
+{
+	f->rto_at = now + (f->retries || f->probes ? flow_backoff(p, f) : t->probe);
+	timer_arm(p, flow_index(p, f), f->rto_at);
+}
+
+/* Returns what the data frames of a flow's turn have in common. To be called only if the turn sends
+ * something. */
+static inline struct wire_fields
+begin_turn(struct proto *p, struct flow *f, const struct path *t, uint32_t now_ts, uint64_t now)
+{
+	struct wire_fields w = flow_fields(p, f, WIRE_DATA, now_ts);
+
+	put_ack(p, &w, f, now_ts);
+	if (unlikely(f->tx_state == FLOW_TX_OPENING)) {
+		w.flags |= WIRE_F_FIRST;
+		if (p->ctxs[f->ctx].domain != 0) {
+			w.flags &= (uint16_t)~WIRE_F_ECHO;
+			w.echo = p->ctxs[f->ctx].domain;
+		}
+	}
+	if (f->rto_at == 0)
+		flow_timer_start(p, f, t, now);
+	return w;
+}
+
+/* Does the flow have as many frames in flight as its receiver allows? A probe may go all the same,
+ * because frames believed to be in flight may be lost. */
+static inline bool
+share_used(const struct flow *f)
+{
+	return f->share && f->snd_nxt - f->snd_una - f->kept - f->lost >= f->share &&
+		!(f->flags & FLOW_PROBE);
+}
+
+/* Messages that leave at once, as many of n as fit into `room` bytes of window; the first one
+ * does. Their descriptors are linked already, because they come from the free list. Returns how
+ * many left. Inlined for one message and for several, because one is common and needs much less. */
+static ALWAYS_INLINE unsigned
+send_run(struct proto *p, struct flow *f, struct path *t, const struct proto_now *m, unsigned n,
+	uint32_t room, uint64_t now)
+{
+	uint32_t now_ts = stamp_of(p, now), first = p->txd_free, last = first, next = first;
+	uint32_t bytes = 0;
+	struct wire_fields w = {.session = t->session, .seq = f->snd_nxt, .tstamp = now_ts};
+	unsigned k = 0;
+
+	put_ack(p, &w, f, now_ts);
+	do {
+		struct txd *d = &p->txds[next];
+
+		w.payload_len = (uint16_t)m[k].len;
+		w.msg_len = m[k].len;
+		wire_put_flow(m[k].head, f->wire_head, f->wire_ctxs, &w);
+		w.flags &= ~WIRE_F_ECHO;
+		d->done.handle = m[k].handle;
+		d->done.ctx = f->ctx;
+		d->done.error = 0;
+		d->done.last = true;
+		d->seq = w.seq++;
+		d->msg_len = d->len = m[k].len;
+		d->frag_off = 0;
+		d->sent_ts = now_ts;
+		d->state = TXD_INFLIGHT;
+		d->sent = true;
+		bytes += m[k].len + WIRE_HDR_BYTES;
+		last = next;
+		next = d->next;
+		k++;
+	} while (k < n && m[k].len <= t->payload_max && bytes + m[k].len + WIRE_HDR_BYTES < room);
+	p->txd_free = next;
+	p->txd_free_count -= k;
+	txds_append(p, f, first, last);
+	f->snd_end = f->snd_nxt = w.seq;
+	f->used_at = now;
+	t->inflight_bytes += bytes;
+	t->inflight_frames += k;
+	p->ctxs[f->ctx].pending += k;
+	COUNT_N(p, tx_data, k);
+	COUNT_N(p, tx_frames, k);
+	return k;
+}
+
+unsigned
+proto_send_now(struct proto *p, uint64_t flow_key, const struct proto_now *messages, unsigned n,
+	uint64_t now)
+{
+	struct flow *f = &p->flows[p->last_tx];
+
+	if (f->key != flow_key) {
+		uint32_t index = flow_search(p, flow_key);
+
+		if (unlikely(index == NIL))
+			return 0;
+		p->last_tx = index;
+		f = &p->flows[index];
+	}
+	struct path *t = &p->paths[f->path];
+	/* The last frame that uses up the flow's credit or window or the path's would have to ask
+	 * for an Ack, so it does not leave here. */
+	uint32_t flow_left = f->now_end - f->snd_nxt;
+	uint32_t path_left = t->cc.window_frames - 1 - t->inflight_frames;
+	uint32_t room = t->cc.window_bytes - t->inflight_bytes;
+
+	if (unlikely((int32_t)flow_left <= 0 || (int32_t)path_left <= 0 ||
+		    (int32_t)room <= (int32_t)(messages->len + WIRE_HDR_BYTES) ||
+		    p->active_path != NIL || p->txd_free == NIL || messages->len > t->payload_max ||
+		    now - f->used_at >= p->reopen))
+		return 0;
+	if (unlikely(f->rto_at == 0))
+		flow_timer_start(p, f, t, now);
+	if (n == 1)
+		return send_run(p, f, t, messages, 1, room, now);
+	if (n > flow_left)
+		n = flow_left;
+	if (n > path_left)
+		n = path_left;
+	if (n > p->txd_free_count)
+		n = p->txd_free_count;
+	return send_run(p, f, t, messages, n, room, now);
+}
+
+/* Send lost frames again, oldest first, as far as the flow's turn, its credit and the path's window
+ * allow (PM-S3). */
+static unsigned
+send_lost(struct proto *p, struct flow *f, struct path *t, struct proto_out *out, unsigned n,
+	uint32_t now_ts, uint64_t now)
+{
+	struct wire_fields w = {.flags = 0};
+	unsigned k = 0;
+
+	if (unlikely(p->ctxs[f->ctx].frozen >= CONTEXT_HELD))
+		return 0;
+	while (k < n && f->lost && f->deficit > 0 && path_has_window(t) && !share_used(f)) {
+		uint32_t i = f->lost_cursor;
+
+		while (p->txds[i].state != TXD_LOST)
+			i = p->txds[i].next;
+		f->lost_cursor = i;
+		struct txd *d = &p->txds[i];
+		uint32_t size = d->len + WIRE_HDR_BYTES;
+
+		if (!wire_seq_before(d->seq, f->credit_end))
+			break;
+		if (k == 0)
+			w = begin_turn(p, f, t, now_ts, now);
+		f->lost--;
+		f->flags &= ~FLOW_PROBE;
+		f->deficit -= (int32_t)size;
+		t->inflight_bytes += size;
+		t->inflight_frames++;
+		if (!path_has_window(t) || share_used(f) || f->snd_nxt == f->credit_end ||
+			f->snd_nxt - f->snd_una >= t->window)
+			w.flags |= WIRE_F_ASK;
+		put_data(&out[k++], d, &w, now_ts);
+		w.flags &= ~(WIRE_F_ECHO | WIRE_F_ASK);
+		COUNT(p, tx_retransmits);
+	}
+	return k;
+}
+
+/* Send new frames, as far as the flow's turn and limit and the path's window allow. */
+static unsigned
+send_new(struct proto *p, struct flow *f, struct path *t, struct proto_out *out, unsigned n,
+	uint32_t now_ts, uint64_t now)
+{
+	uint32_t left = flow_limit(f, t) - f->snd_nxt, i = f->tx_next;
+	uint32_t path_left = t->cc.window_frames - t->inflight_frames;
+	uint32_t room = t->cc.window_bytes - t->inflight_bytes, bytes = 0;
+	uint32_t most = room < (uint32_t)f->deficit ? room : (uint32_t)f->deficit;
+	unsigned k = 0;
+
+	if (i == NIL || (int32_t)left <= 0 || n == 0 || f->deficit <= 0 || !path_has_window(t))
+		return 0;
+	if (path_left < left)
+		left = path_left;
+	if (unlikely(f->flags & FLOW_FROZEN)) {
+		const uint32_t rest = flow_rest(p, f);
+
+		if (rest == 0)
+			return 0;
+		left = rest < left ? rest : left;
+	}
+	if (n > left)
+		n = left;
+	struct wire_fields w = begin_turn(p, f, t, now_ts, now);
+
+	do {
+		struct txd *d = &p->txds[i];
+
+		bytes += d->len + WIRE_HDR_BYTES;
+		put_data(&out[k++], d, &w, now_ts);
+		w.flags &= ~WIRE_F_ECHO;
+		i = d->next;
+	} while (i != NIL && k < n && bytes < most);
+	if (unlikely(k == left || bytes >= room))
+		wire_add_flags(out[k - 1].head, WIRE_F_ASK);
+	f->tx_next = i;
+	f->snd_nxt += k;
+	flow_allow_now(f, t);
+	f->deficit -= (int32_t)bytes;
+	t->inflight_bytes += bytes;
+	t->inflight_frames += k;
+	COUNT_N(p, tx_data, k);
+	return k;
+}
+
+/* Is there nothing that this flow could send, even if the path had window? */
+static inline bool
+flow_done(const struct proto *p, const struct flow *f, const struct path *t)
+{
+	if (unlikely(f->lost)) /* the cursor may be before the first lost frame, but not behind
+				* it */
+		return share_used(f) ||
+			!wire_seq_before(p->txds[f->lost_cursor].seq, f->credit_end) ||
+			p->ctxs[f->ctx].frozen >= CONTEXT_HELD;
+	return f->tx_next == NIL || (int32_t)(flow_limit(f, t) - f->snd_nxt) <= 0 ||
+		unlikely(f->flags & FLOW_FROZEN && flow_rest(p, f) == 0);
+}
+
+/* Give the path's first flow a turn; it leaves the list if it has nothing more to send now. */
+static unsigned
+flow_turn(struct proto *p, struct path *t, struct proto_out *out, unsigned n, uint32_t now_ts,
+	uint64_t now)
+{
+	uint32_t self = t->flows.head;
+	struct flow *f = &p->flows[self];
+	unsigned k = 0;
+
+	if (f->deficit <= 0)
+		f->deficit += (int32_t)t->cc.step;
+	if (unlikely(f->lost))
+		k = send_lost(p, f, t, out, n, now_ts, now);
+	if (likely(!f->lost))
+		k += send_new(p, f, t, out + k, n - k, now_ts, now);
+	if (flow_done(p, f, t)) {
+		LIST_POP(&t->flows, FLOW_LINK);
+		f->flags &= ~FLOW_ACTIVE;
+	} else if (f->deficit <= 0 && t->flows.tail != self) {
+		LIST_POP(&t->flows, FLOW_LINK);
+		LIST_APPEND(&t->flows, self, FLOW_LINK);
+	}
+	return k;
+}
+
+static void
+pop_path(struct proto *p, bool requeue)
+{
+	uint32_t index = p->active_path;
+	struct path *t = &p->paths[index];
+
+	p->active_path = t->active_next;
+	t->active = false;
+	if (requeue)
+		path_activate(p, t);
+}
+
+static unsigned
+tx_data(struct proto *p, struct proto_out *out, unsigned n, uint32_t now_ts, uint64_t now)
+{
+	unsigned k = 0;
+
+	while (k < n && p->active_path != NIL) {
+		struct path *t = &p->paths[p->active_path];
+
+		if (t->state != PATH_OPEN || list_empty(&t->flows) || !path_has_window(t)) {
+			pop_path(p, false);
+			continue;
+		}
+		k += flow_turn(p, t, out + k, n - k, now_ts, now);
+		if (p->active_path != p->active_path_tail)
+			pop_path(p, true);
+	}
+	return k;
+}
+
+/* Write which frames are missing, as a bitmap from rcv_nxt on; returns the bytes used. If there was
+ * no room for the first of them, those behind it are discarded as well, by whatever link they come,
+ * so a bit is clear only for what is held. */
+static uint16_t
+put_holes(const struct proto *p, const struct flow *f, uint8_t *map)
+{
+	const bool full = f->flags & FLOW_FULL;
+	uint32_t span = (full ? f->rcv_high : order_lost_end(p, f)) - f->rcv_nxt;
+	uint16_t bytes;
+
+	if (span == 0 || p->cfg.recovery == PROTO_GO_BACK_N)
+		span = 1;
+	bytes = (uint16_t)((span + 7) / 8);
+	memset(map, 0, bytes);
+	if (full && span % 8)
+		map[bytes - 1] = (uint8_t)(0xFF << span % 8);
+	for (uint32_t i = 0; i < span; i++) {
+		if (!have_test(f, f->rcv_nxt + i))
+			map[i / 8] |= (uint8_t)(1 << i % 8);
+	}
+	return bytes;
+}
+
+/* What a Nack was to name may have come meanwhile, or may yet come by another link. */
+static bool
+is_missing(const struct proto *p, const struct flow *f)
+{
+	return p->arrivals == NULL || f->flags & FLOW_FULL || p->cfg.recovery == PROTO_GO_BACK_N ||
+		order_lost_end(p, f) != f->rcv_nxt;
+}
+
+static void
+emit_ack(struct proto *p, struct flow *f, struct proto_out *o, uint32_t now_ts, uint64_t now)
+{
+	struct wire_fields w = {
+		.type = WIRE_ACK,
+		.session = p->paths[f->path].session,
+		.tstamp = now_ts,
+		.msg_len = f->echo_gap,
+	};
+
+	if (unlikely(f->flags & FLOW_NACK && is_missing(p, f))) {
+		w.type = WIRE_NACK;
+		w.payload_len = put_holes(p, f, o->head + WIRE_HDR_BYTES);
+		w.flags = f->flags & FLOW_FULL ? WIRE_F_FULL : 0;
+		f->nack_ts = now_ts;
+		COUNT(p, tx_nacks);
+	} else {
+		COUNT(p, tx_acks);
+	}
+	put_ack(p, &w, f, now_ts);
+	wire_put_flow(o->head, wire_head_as(f->wire_head, w.type), f->wire_ctxs, &w);
+	/* It renews what the peer remembers of the flow (flow.c, note 2), but it is no news of what
+	 * the peer has forgotten. */
+	if (unlikely(
+		    f->tx_state == FLOW_TX_OPEN && f->tx_head == NIL && !peer_remembers(p, f, now)))
+		flow_close_tx(p, f);
+	f->used_at = now;
+	f->flags &= ~(FLOW_NACK | FLOW_FULL);
+	o->handle = PROTO_NO_HANDLE;
+	o->len = 0;
+	o->node = f->node;
+	o->head_len = (uint16_t)(WIRE_HDR_BYTES + w.payload_len);
+	o->again = false;
+	o->link = f->rx_link;
+}
+
+/* Send the Acks that are due: those needed at once, and those that have waited long enough. */
+static unsigned
+tx_acks(struct proto *p, struct proto_out *out, unsigned n, uint32_t now_ts, uint64_t now)
+{
+	unsigned k = 0;
+
+	while (k < n && !list_empty(&p->acks_urgent)) {
+		struct flow *f = &p->flows[p->acks_urgent.head];
+
+		ack_unlist(p, f);
+		if (f->rx_state == FLOW_RX_OPEN &&
+			(f->acks_owed || f->flags & (FLOW_NACK | FLOW_UPDATE)))
+			emit_ack(p, f, &out[k++], now_ts, now);
+	}
+	while (k < n && !list_empty(&p->acks_due)) {
+		struct flow *f = &p->flows[p->acks_due.head];
+
+		if (f->acks_owed && now < f->ack_at)
+			break;
+		ack_unlist(p, f);
+		if (f->acks_owed && f->rx_state == FLOW_RX_OPEN)
+			emit_ack(p, f, &out[k++], now_ts, now);
+	}
+	return k;
+}
+
+/* Write a frame that belongs to no flow. A Nack written here names one sequence. */
+static void
+emit_stray(struct proto *p, const struct stray *s, struct proto_out *o, uint32_t now_ts)
+{
+	struct wire_fields w = {
+		.type = s->type,
+		.flags = s->flags,
+		.src_node = p->cfg.node,
+		.dst_node = s->node,
+		.src_ctx = s->src_ctx,
+		.dst_ctx = s->dst_ctx,
+		.session = s->session,
+		.seq = s->seq,
+		.ack = s->ack,
+		.echo = s->echo,
+		.tstamp = now_ts,
+	};
+
+	if (s->type == WIRE_ACK) {
+		w.seq = 0;
+		COUNT(p, tx_acks);
+	} else if (s->type == WIRE_NACK) {
+		w.payload_len = 1;
+		o->head[WIRE_HDR_BYTES] = 1;
+		COUNT(p, tx_nacks);
+	}
+	if (s->type == WIRE_HELLO)
+		w.payload_len = sizeof(struct wire_hello);
+	o->head_len = (uint16_t)(WIRE_HDR_BYTES + w.payload_len);
+	w.payload_len += s->len;
+	wire_put(o->head, &w);
+	o->handle = PROTO_NO_HANDLE;
+	o->len = s->len;
+	o->node = s->node;
+	o->again = false;
+	o->link = s->link;
+}
+
+uint32_t
+proto_age_ms(const struct proto *p)
+{
+	return (uint32_t)((p->begun_at - p->born_at) / (p->cfg.ticks_per_sec / 1000));
+}
+
+/* Writes what this node tells the peer of that number; nonce 0: what it tells all. */
+static void
+put_hello(const struct proto *p, uint16_t node, uint32_t nonce, uint32_t echo, void *to)
+{
+	struct wire_hello hello = {
+		.epoch = wire_be32(p->cfg.epoch),
+		.nonce = wire_be32(nonce),
+		.echo = wire_be32(echo),
+		.payload_max = wire_be16((uint16_t)p->cfg.payload_max),
+		.window = wire_be16((uint16_t)p->cfg.window_frames),
+		.secret = nonce != 0 ? wire_be64(proto_secret(p, node)) : 0,
+		.age = wire_be32(proto_age_ms(p)),
+		.lanes = p->cfg.lanes,
+		.flags = p->cfg.checksum ? WIRE_H_CHECKSUM : 0,
+	};
+
+	memcpy(hello.name, p->cfg.name, sizeof(hello.name));
+	memcpy(to, &hello, sizeof(hello));
+}
+
+static void
+emit_hello(struct proto *p, struct path *t, struct proto_out *o, uint32_t now_ts)
+{
+	const struct stray s = {
+		.type = WIRE_HELLO,
+		.node = t->node,
+		.src_ctx = t->hello_src,
+		.dst_ctx = t->hello_dst,
+		.flags = t->hello_asks ? WIRE_F_ASK : 0,
+	};
+
+	emit_stray(p, &s, o, now_ts);
+	put_hello(p, t->node, t->nonce, t->peer_nonce, o->head + WIRE_HDR_BYTES);
+	t->hello_due = t->hello_asks = false;
+}
+
+void
+proto_announce(struct proto *p, void *head, uint64_t now)
+{
+	const struct wire_fields w = {
+		.type = WIRE_HELLO,
+		.src_node = p->cfg.node,
+		.dst_node = p->cfg.node,
+		.payload_len = sizeof(struct wire_hello),
+		.tstamp = stamp_of(p, now),
+	};
+
+	wire_put(head, &w);
+	put_hello(p, p->cfg.node, 0, 0, (uint8_t *)head + WIRE_HDR_BYTES);
+}
+
+/* seq, len: 0 asks for life; PING_SHORT and 0, or the same length twice: whether frames pass. */
+static void
+emit_ping(struct proto *p, const struct path *t, struct proto_out *o, uint32_t now_ts, uint32_t seq,
+	uint16_t len)
+{
+	const struct stray s = {
+		.type = WIRE_PING,
+		.node = t->node,
+		.src_ctx = t->hello_src,
+		.dst_ctx = t->hello_dst,
+		.session = t->session,
+		.seq = seq,
+		.len = len,
+	};
+
+	emit_stray(p, &s, o, now_ts);
+}
+
+static unsigned
+tx_control(struct proto *p, struct proto_out *out, unsigned n, uint32_t now_ts)
+{
+	unsigned k = 0;
+
+	while (k < n && !list_empty(&p->ctl)) {
+		struct path *t = &p->paths[p->ctl.head];
+
+		if (t->hello_due) {
+			emit_hello(p, t, &out[k++], now_ts);
+		} else if (t->ping_due) {
+			emit_ping(p, t, &out[k++], now_ts, 0, 0);
+			t->ping_due = false;
+		} else if (t->probes_due != 0) {
+			/* first a short one, then one as long as the frames that may not pass */
+			const uint16_t len = --t->probes_due == 0 ? t->probe_len : 0;
+
+			emit_ping(p, t, &out[k++], now_ts, len != 0 ? len : PING_SHORT, len);
+		}
+		if (t->hello_due || t->ping_due || t->probes_due != 0)
+			continue;
+		LIST_POP(&p->ctl, CTL_LINK);
+		t->ctl_queued = false;
+	}
+	while (k < n && p->stray_head != p->stray_tail)
+		emit_stray(p, &p->strays[p->stray_head++ % STRAYS], &out[k++], now_ts);
+	return k;
+}
+
+unsigned
+proto_tx(struct proto *p, struct proto_out *out, unsigned n, uint64_t now)
+{
+	uint32_t now_ts = stamp_of(p, now);
+	unsigned k = 0;
+
+	if (unlikely(p->ctl.head != NIL || p->stray_head != p->stray_tail))
+		k = tx_control(p, out, n, now_ts);
+	/* Data goes first, because an Ack may be piggybacked on it. But while Acks wait, data never
+	 * fills the last quarter of a burst, because the delay of Acks is bounded (PM-ACKC). */
+	unsigned spare = list_empty(&p->acks_due) && list_empty(&p->acks_urgent) ? 0
+										 : (n - k + 3) / 4;
+
+	if (p->active_path != NIL && k + spare < n)
+		k += tx_data(p, out + k, n - k - spare, now_ts, now);
+	if (k < n)
+		k += tx_acks(p, out + k, n - k, now_ts, now);
+	if (unlikely(spare && k < n && p->active_path != NIL))
+		k += tx_data(p, out + k, n - k, now_ts, now);
+	COUNT_N(p, tx_frames, k);
+	return k;
+}
+
+/* Nothing was heard for about two round trips: the last frames may be lost. No Nack will report
+ * that, because nothing follows them. So the newest one is sent again: its Ack or Nack tells, long
+ * before the timeout, which has to allow for pauses of the hosts (after TLP, RFC 8985 section
+ * 7). */
+static void
+send_probe(struct proto *p, struct flow *f, struct path *t)
+{
+	uint32_t newest = NIL;
+
+	f->flags |= FLOW_PROBE;
+	if (f->lost) { /* losses are known, but the share is used up: send one of them again */
+		flow_activate(p, f);
+		return;
+	}
+	for (uint32_t i = f->tx_head; i != f->tx_next; i = p->txds[i].next) {
+		if (p->txds[i].state == TXD_INFLIGHT)
+			newest = i;
+	}
+	if (newest == NIL)
+		return;
+	txd_lose(f, t, &p->txds[newest]);
+	f->lost_cursor = newest;
+	COUNT(p, tx_probes);
+	flow_activate(p, f);
+}
+
+/* A timeout without an answer. Returns true if there were too many, and the flow has ended. */
+static bool
+give_up(struct proto *p, struct flow *f, uint64_t now)
+{
+	uint8_t *times = f->flags & FLOW_REFUSED ? &f->unanswered : &f->retries;
+
+	if (f->flags & FLOW_FROZEN)
+		return false;
+	if (times != &f->retries)
+		f->retries += f->retries != UINT8_MAX; /* for flow_backoff */
+	if (++*times <= p->cfg.retries)
+		return false;
+	flow_fail(p, f, ETIMEDOUT);
+	timer_arm(p, flow_index(p, f), now + p->flow_idle);
+	return true;
+}
+
+/* The receiver had no room when it was last heard from, or was asked and did not answer: note 4. */
+static void
+ask_for_room(struct proto *p, struct flow *f, uint64_t now)
+{
+	struct path *t = &p->paths[f->path];
+
+	if (f->flags & FLOW_FROZEN && !wire_seq_before(f->snd_una, f->credit_end)) {
+		flow_lose_flight(p, f, t);
+		path_activate(p, t);
+		f->rto_at = now + flow_backoff(p, f);
+		timer_arm(p, flow_index(p, f), f->rto_at);
+		return;
+	}
+	if (wire_seq_before(f->snd_una, f->credit_end)) { /* only because the last question raised
+							   * it: it was not answered */
+		COUNT(p, timeouts);
+		if (give_up(p, f, now))
+			return;
+	} else if (f->asks < ASKS_MAX) {
+		f->asks++;
+	}
+	COUNT(p, room_questions);
+	flow_lose_flight(p, f, t);
+	if (p->txds[f->tx_head].state == TXD_KEPT) /* the peer holds it, but it needs room: it is
+						    * the question */
+		txd_lose(f, t, &p->txds[f->tx_head]);
+	f->credit_end = f->snd_una + 1;
+	flow_forbid_now(f);
+	f->rto_at = now + flow_backoff(p, f);
+	timer_arm(p, flow_index(p, f), f->rto_at);
+	flow_activate(p, f);
+}
+
+/* The flow's timer: probe, retransmission (PM-S4), question for room, or reclaim. */
+void
+flow_rto(struct proto *p, uint32_t index, uint64_t now)
+{
+	struct flow *f = &p->flows[index];
+	struct path *t = &p->paths[f->path];
+
+	if (f->key == 0)
+		return;
+	if (unlikely(f->flags & FLOW_FROZEN) && flow_frozen_timer(p, f, now))
+		return;
+	if (flow_holds(f)) {
+		if (stamp_of(p, now) - f->heard_ts >= p->patience)
+			flow_give_up_sender(p, f);
+		else
+			timer_arm(p, index, now + p->memory);
+	}
+	if (f->rto_at == 0) {
+		if (flow_idle_enough(p, f, now, p->flow_idle)) {
+			flow_forget(p, index);
+			return;
+		}
+		timer_arm(p, index, now + (f->flags & FLOW_FROZEN ? p->rto_max : p->flow_idle));
+		return;
+	}
+	if (now < f->rto_at) {
+		timer_arm(p, index, f->rto_at);
+		return;
+	}
+	bool in_flight = f->snd_una != f->snd_nxt;
+
+	if (f->retries == 0 && f->asks == 0 && f->probes < p->cfg.probes) {
+		/* probes are sent at 1, 3, 7 times t->probe, and the timeout is at t->rto */
+		uint64_t waited = t->probe * ((2u << f->probes) - 1),
+			 next = t->probe << ++f->probes;
+
+		if (waited < t->rto) {
+			f->rto_at = now + (next < t->rto - waited ? next : t->rto - waited);
+			if (in_flight && f->tx_state == FLOW_TX_OPEN)
+				send_probe(p, f, t);
+			timer_arm(p, index, f->rto_at);
+			return;
+		}
+	}
+	if (f->asks || !wire_seq_before(f->snd_una, f->credit_end)) {
+		ask_for_room(p, f, now);
+		return;
+	}
+	COUNT(p, timeouts);
+	if (f->tx_head != NIL)
+		path_probe_size(p, t, p->txds[f->tx_head].len);
+	if (give_up(p, f, now))
+		return;
+	/* if many flows of a path time out together, that is one congestion event, not many */
+	bool fresh = stamp_of(p, now) - t->cc.last_cut >= t->srtt / 8 + t->rttvar;
+
+	if (fresh)
+		path_timeout(p, t, index, stamp_of(p, now));
+	flow_lose_flight(p, f, t);
+	f->rto_at = now + flow_backoff(p, f);
+	timer_arm(p, index, f->rto_at);
+	flow_activate(p, f);
+}
+
+/* Takes descriptors out of the flow's queue, `count` from `first` to `last`, which come right
+ * behind `before` (NIL: none). None of them was ever sent, so those behind get their sequences. */
+static void
+txds_remove(struct proto *p, struct flow *f, uint32_t before, uint32_t first, uint32_t last,
+	uint32_t count)
+{
+	const uint32_t behind = p->txds[last].next;
+
+	if (before == NIL)
+		f->tx_head = behind;
+	else
+		p->txds[before].next = behind;
+	if (f->tx_next == first)
+		f->tx_next = behind;
+	if (behind == NIL)
+		f->tx_tail = before;
+	for (uint32_t i = behind; i != NIL; i = p->txds[i].next)
+		p->txds[i].seq -= count;
+	f->snd_end -= count;
+	if (f->tx_head == NIL) { /* nothing waits for credit */
+		f->rto_at = 0;
+		f->asks = f->probes = 0;
+	}
+}
+
+bool
+proto_withdraw(struct proto *p, uint64_t flow_key, uint64_t handle, uint8_t error)
+{
+	const uint32_t index = flow_search(p, flow_key);
+	uint32_t before = NIL, first = NIL, behind = NIL, count = 0, i;
+
+	if (index == NIL)
+		return false;
+	struct flow *f = &p->flows[index];
+
+	for (i = f->tx_head; i != NIL; behind = i, i = p->txds[i].next) {
+		const struct txd *d = &p->txds[i];
+
+		if (d->frag_off == 0) {
+			before = behind;
+			/* of a message that has begun to leave all of it has to */
+			first = d->state == TXD_UNSENT && !wire_seq_before(d->seq, f->snd_nxt)
+				? i
+				: NIL;
+			count = 0;
+		}
+		count++;
+		if (d->done.last && d->done.handle == handle)
+			break;
+	}
+	if (i == NIL || first == NIL)
+		return false;
+	txds_remove(p, f, before, first, i, count);
+	for (uint32_t d = first, next; count-- > 0; d = next) {
+		next = p->txds[d].next;
+		p->txds[d].done.dst_node = f->node;
+		p->txds[d].done.dst_ctx = f->peer_ctx;
+		txd_done(p, d, error);
+	}
+	return true;
+}
+
+/* The completed descriptors go to the free list in one piece, because they are linked already. */
+unsigned
+proto_complete(struct proto *p, struct proto_completion *out, unsigned n)
+{
+	uint32_t first = p->done.head, i = first, last = NIL;
+	unsigned k = 0;
+
+	while (k < n && i != NIL) {
+		const struct txd *d = &p->txds[i];
+
+		out[k++] = d->done;
+		p->ctxs[d->done.ctx].pending--;
+		last = i;
+		i = d->next;
+	}
+	if (k == 0)
+		return 0;
+	p->done.head = i;
+	p->txds[last].next = p->txd_free;
+	p->txd_free = first;
+	p->txd_free_count += k;
+	return k;
+}

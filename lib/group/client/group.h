@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A group as its member's library has it, shared by group.c, group_submit.c, multicast.c
+ * and share.c. One thread.
+ */
+#ifndef PMX_CLIENT_GROUP_H
+#define PMX_CLIENT_GROUP_H
+
+#include <errno.h>
+
+#include "client/client.h"
+#include "match/client/match.h"
+#include "pmx/group.h"
+
+#define NOBODY UINT16_MAX
+
+struct multicast;
+struct coll_adaptation;
+struct coll_plan;
+struct coll_plans;
+struct survey;
+struct topology;
+
+enum group_state {
+	GROUP_OPENS,
+	GROUP_IS_OPEN,
+	GROUP_IS_OVER, /* it did not open, or has ended */
+	GROUP_CLOSES,  /* the application has closed it */
+};
+
+struct member_note {
+	struct pmx_addr addr;
+	bool gone;
+	uint8_t why;    /* gone: errno; 0: it left */
+	bool reached;   /* multicasts may reach it by the network */
+	uint8_t missed; /* frames of these of which it got none, one after the other */
+};
+
+struct lock_note {
+	uint32_t request; /* that asks for it, or NO_REQUEST */
+	bool held;
+};
+
+/* A shared region. */
+struct region_note {
+	uint8_t state;    /* enum region_state */
+	uint32_t request; /* that subscribes or unsubscribes, or NO_REQUEST */
+	uint64_t addr, len;
+	void *twin;        /* NULL, or where a copy goes when it is shared */
+	uint32_t *sharers; /* bits of ranks, in words of 32 */
+	uint32_t *came;    /* likewise: sharers of which the application is to be told */
+};
+
+struct pmx_group {
+	struct pmx_context *ctx;
+	uint8_t state; /* enum group_state */
+	bool waits;    /* it has something to submit; counted in context.unfinished */
+	bool no_place; /* the engine has no such group: it need not be closed there */
+	bool close_submitted;
+	uint16_t handle;
+	uint32_t id, rank, count;
+	uint64_t random;    /* rank 0: the key */
+	int64_t timeout_us; /* of the opening */
+	uint32_t listed;    /* members that were submitted; NO_REQUEST: not even OPEN was */
+	/* IS_OVER */
+	int error;
+	uint16_t because;          /* rank */
+	bool over_told;            /* the application need not be told, or was */
+	uint32_t opening, barrier; /* requests, or NO_REQUEST */
+	struct lock_note *locks;   /* by number, lock_count of them */
+	uint32_t lock_count;
+	struct member_note *members;
+	uint16_t *gone; /* ranks, in the order in which they went */
+	uint32_t gone_count, gone_told;
+	struct multicast *multicasts; /* MULTICASTS_MAX of them, or NULL */
+	uint32_t multicasting;        /* of them, in use */
+	uint64_t multicast_age;       /* multicasts begun, but updates */
+	uint32_t updates;             /* that were asked for so far */
+	struct multicast *network;    /* the one that the engine sends by the network, or NULL */
+	void *packed;                 /* bounce buffer of which the engine sends it, or NULL */
+	bool network_always;          /* also for one receiver, and however many were missed */
+	bool proceeding;              /* multicasts_proceed() is running */
+	struct region_note *regions;  /* limits.group_regions of them, or NULL */
+	uint32_t came;                /* bits that are set in their `came` */
+	bool engine_closed;           /* only its multicasts keep it */
+	struct coll_plans *plans;     /* of its collectives; NULL: it has had none */
+	struct pmx_survey *survey;    /* that is going on, or NULL */
+	struct coll_adaptation *adaptation; /* or NULL */
+};
+
+/* Whether it is a member still: 0, or why not. */
+static inline int
+member_check(const struct member_note *m)
+{
+	return !m->gone ? 0 : m->why == 0 ? -ENOTCONN : -(int)m->why;
+}
+
+/* Whether the group is open: 0, or why nothing can be asked of it. */
+static inline int
+ctx_group_check(struct pmx_group *g)
+{
+	if (g->state == GROUP_IS_OPEN)
+		return 0;
+	return ctx_gone(g->ctx) ? -EPIPE : -ECONNRESET;
+}
+
+/* Ends a request of the group, if there is one. because: rank, or NOBODY. number: its status's
+ * tag. */
+static inline void
+ctx_group_request_ends(struct pmx_group *g, uint32_t *request, int error, uint16_t because,
+	uint32_t number)
+{
+	const struct pmx_status status = {
+		.source = because < g->count ? g->members[because].addr : PMX_ANY_SOURCE,
+		.label = because,
+		.tag = number,
+		.error = error,
+	};
+
+	if (*request == NO_REQUEST)
+		return;
+	lent_request_ends(g->ctx, *request, &status);
+	*request = NO_REQUEST;
+}
+
+/* ---------------------------------------------------------------- group_submit.c */
+
+/* Whether something can be asked of it now, that ends with a request: 0, or why not. */
+int ctx_group_check_ask(struct pmx_group *g, const pmx_request *request);
+/* A slot for a command, zeroed but for its handle, or NULL if the ring is full. */
+struct submission *ctx_group_begin(struct pmx_group *g, enum group_command command);
+void ctx_group_end(struct pmx_group *g);
+/* Submits a command that has but a number. 0 or -EAGAIN. */
+int ctx_group_submit(struct pmx_group *g, enum group_command command, uint32_t number);
+
+/* ---------------------------------------------------------------- coll_submit.c */
+
+/* Makes plans for its members, as plans_open(). */
+int collectives_plans(const struct pmx_group *g, struct topology *topology, struct coll_plans **out,
+	char *error, uint32_t error_len);
+/* Begins a collective of the library's own by such a plan: a barrier, an allgather, an allreduce of
+ * the greatest of 64-bit numbers, or a survey's round, of which each member has a block to send and
+ * one to receive. Errors as of the verbs. */
+int collectives_begin(struct pmx_group *g, const struct coll_plan *p, const void *in, void *out,
+	pmx_request *request);
+
+/* ---------------------------------------------------------------- coll_survey.c */
+
+/* Begins a survey of the group; survey: passes to it, also if this fails. 0; -ENOMEM. */
+int client_survey_new(struct pmx_survey **out, struct pmx_group *g, struct survey *survey);
+/* 0: not yet, after up to so long; 1: it has ended; or why it cannot go on. */
+int client_survey_go_on(struct pmx_survey *s, int64_t timeout_us);
+const struct survey *client_survey_of(const struct pmx_survey *s);
+void client_survey_free(struct pmx_survey *s);
+/* The application has closed the group. */
+void client_survey_abandon(struct pmx_group *g);
+
+/* ---------------------------------------------------------------- coll_adapt.c */
+
+/* Before a collective begins: 0: it may; -EAGAIN: the members have to tell each other something
+ * first, or measure. */
+int adaptation_due(struct pmx_group *g);
+/* One begins that was predicted to take so long, ns; 0: nobody knows. Returns where the time of its
+ * end goes, or NULL: nobody needs it. */
+uint64_t *adaptation_begins(struct pmx_group *g, uint64_t predicted_ns);
+/* That one could not begin after all. */
+void adaptation_has_not_begun(struct pmx_group *g);
+void adaptation_free(struct pmx_group *g);
+
+/* ---------------------------------------------------------------- share.c */
+
+void shares_result(struct pmx_group *g, const struct completion *c);
+/* All requests about regions end. */
+void shares_end(struct pmx_group *g, int error);
+void shares_free(struct pmx_group *g);
+
+/* ---------------------------------------------------------------- multicast.c */
+
+#define NO_REGION UINT32_MAX
+
+/* Begins an update of a region, which waits until it is granted. As pmx_group_multicast(), but for
+ * m->set. */
+int multicast_update(struct pmx_group *g, uint32_t region, const struct pmx_multicast *m,
+	pmx_request *request);
+/* Takes a sharer of which the application is to be told; g->came must not be 0. */
+void shares_next_that_came(struct pmx_group *g, uint32_t *region, uint16_t *rank);
+/* The first update of the region that waits goes to all sharers but this one, or ends with an
+ * error, because of that rank. */
+void multicast_granted(struct pmx_group *g, uint32_t region, const uint32_t *sharers, int error,
+	uint16_t because);
+
+/* GROUP_REACHES, GROUP_LACKS, GROUP_CAST */
+void multicasts_result(struct pmx_group *g, const struct completion *c);
+/* The group has ended, and with it what the engine did for multicasts. */
+void multicasts_over(struct pmx_group *g);
+/* Goes on with the group's multicasts. */
+void multicasts_proceed(struct pmx_group *g);
+/* Their requests end; they themselves when their transfers have. */
+void multicasts_abandon(struct pmx_group *g, int error);
+/* The context ends, and all transfers with it. */
+void multicasts_free(struct pmx_group *g);
+/* The engine needs the frames of the one in parts no more. */
+void multicasts_unpack(struct pmx_group *g);
+
+extern const struct client_service client_group;
+
+#endif

@@ -1,0 +1,597 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * How pairs begin and end; see pairs.h.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/vfs.h>
+
+#include "channel/passing.h"
+#include "match/client/match.h"
+#include "match/client/pairs.h"
+
+#define PAIRS_MAX   128   /* of a context */
+#define ASK_AFTER   32    /* messages; a long one counts for as many as it has PAIR_EAGER bytes */
+#define ASK_AGAIN   65535 /* ... after the primary has refused */
+#define LOOK_EVERY  256
+#define ANSWER_MOST 16 /* in one look */
+#define WAKES       8  /* taken from a socket at once */
+/* offers that only those that are expected may be */
+#define EXPECTED    (PAIR_OFFERS / 4)
+
+/* ------------------------------------------------------------------ life */
+
+static int
+pairs_open(struct pmx_context *ctx)
+{
+	if (ctx->node->way != &way_thin || !ctx->shm->pairs || ctx->shm->engine_matches)
+		return 0;
+	ctx->pairs = calloc(1, sizeof(*ctx->pairs));
+	if (ctx->pairs == NULL)
+		return -ENOMEM;
+	for (unsigned i = 0; i < WIRE_CONTEXTS_MAX; i++)
+		ctx->pairs->of[i].left = ASK_AFTER;
+	ctx->pair_node = ctx->node->number;
+	return 0;
+}
+
+/* Ends the requests whose offers nobody will fetch. */
+static void
+reset_offers(struct pmx_context *ctx, struct pair *p)
+{
+	for (; p->offered != 0; p->offered &= p->offered - 1) {
+		if (ctx->match != NULL)
+			ctx->request_ended(ctx, p->requests[__builtin_ctzll(p->offered)],
+				ECONNRESET);
+	}
+}
+
+/* Nothing more is sent by it; another may begin. */
+static void
+detach(struct pmx_context *ctx, struct pair *p)
+{
+	reset_offers(ctx, p);
+	if (ctx->pairs->of[p->ctx].pair != p)
+		return;
+	ctx->pairs->of[p->ctx].pair = NULL;
+	ctx->pairs->of[p->ctx].left = ASK_AFTER;
+}
+
+void
+pairs_release(struct pmx_context *ctx, struct pair *p)
+{
+	struct pair **at = &ctx->pairs->all;
+
+	detach(ctx, p);
+	while (*at != p)
+		at = &(*at)->next;
+	*at = p->next;
+	ctx->pairs->count--;
+	if (p->shm != NULL) {
+		atomic_store(&p->shm->side[p->side].closed, 1);
+		munmap(p->shm, sizeof(*p->shm));
+	}
+	if (p->process >= 0)
+		close(p->process);
+	close(p->socket);
+	free(p);
+}
+
+static void
+pairs_close(struct pmx_context *ctx)
+{
+	while (ctx->pairs != NULL && ctx->pairs->all != NULL)
+		pairs_release(ctx, ctx->pairs->all);
+	free(ctx->pairs);
+	ctx->pairs = NULL;
+}
+
+/* The other side is gone. What it sent before waits to be received, unless nothing did. */
+static void
+end(struct pmx_context *ctx, struct pair *p)
+{
+	uint64_t word;
+	const uint8_t *message;
+	uint32_t len;
+
+	p->state = PAIR_ENDED;
+	p->sends = false;
+	if (p->shm != NULL)
+		pair_fetched(ctx, p);
+	detach(ctx, p);
+	if (p->shm == NULL || pair_peek(&p->in, &word, &message, &len) != PAIR_FOUND)
+		pairs_release(ctx, p);
+}
+
+/* ------------------------------------------------------------------ hello */
+
+static void
+attach(struct pair *p, struct pair_shm *shm)
+{
+	p->shm = shm;
+	p->out = (struct pair_end){
+		.ring = shm->ring[p->side],
+		.taken = &shm->side[!p->side].taken,
+	};
+	p->in = (struct pair_end){
+		.ring = shm->ring[!p->side],
+		.taken = &shm->side[p->side].taken,
+	};
+}
+
+/* Says hello, side 0 with the memory. */
+static int
+greet(struct pair *p, int memory)
+{
+	const struct pair_hello hello = {PAIR_MAGIC, CHANNEL_ABI, p->id, (uintptr_t)&p->word,
+		p->word};
+	int fds[2] = {(int)syscall(SYS_pidfd_open, getpid(), 0), memory};
+
+	if (fds[0] < 0)
+		return -errno;
+	ssize_t n = passing_send(p->socket, &hello, sizeof(hello), fds, memory >= 0 ? 2 : 1,
+		MSG_DONTWAIT);
+
+	close(fds[0]);
+	return n == sizeof(hello) ? 0 : -EPIPE;
+}
+
+/* Whether it is what pidfd_open() gives: others could make a look at it wait. */
+static bool
+is_process(int fd)
+{
+	static const char pidfd[] = "anon_inode:[pidfd]";
+	char path[32], what[32];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	ssize_t n = readlink(path, what, sizeof(what) - 1);
+
+	return n == (ssize_t)strlen(pidfd) && memcmp(what, pidfd, (size_t)n) == 0;
+}
+
+/* Maps the other side's memory if it is what it has to be: pages that are there for good. */
+static struct pair_shm *
+map(int fd)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct statfs fs;
+	struct stat s;
+
+	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstatfs(fd, &fs) != 0 ||
+		fs.f_type != TMPFS_MAGIC || fstat(fd, &s) != 0 ||
+		s.st_size < (off_t)sizeof(struct pair_shm))
+		return NULL;
+	void *at = mmap(NULL, sizeof(struct pair_shm), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	return at != MAP_FAILED ? at : NULL;
+}
+
+/* Copies from the memory of another process. 0, or an errno. */
+static int
+copy_from(int pid, uint64_t at, void *to, uint64_t len)
+{
+	uint8_t *local = to;
+
+	while (len != 0) {
+		struct iovec mine = {local, len}, its = {(void *)(uintptr_t)at, len};
+		ssize_t n = process_vm_readv(pid, &mine, 1, &its, 1, 0);
+
+		if (n <= 0)
+			return n == 0 ? EFAULT : errno == ESRCH ? ECONNRESET : errno;
+		local += n;
+		at += (uint64_t)n;
+		len -= (uint64_t)n;
+	}
+	return 0;
+}
+
+/* Whether the other side's memory can be read here. */
+static bool
+is_readable(const struct pair *p, const struct pair_hello *hello)
+{
+	uint64_t word = 0;
+
+	return copy_from(p->pid, hello->at, &word, sizeof(word)) == 0 && word == hello->word;
+}
+
+/* Reads the hello of the other side. false: it is gone, or that is none. */
+static bool
+meet(struct pair *p)
+{
+	struct pair_hello hello;
+	unsigned n;
+	int fds[2];
+	ssize_t len = passing_receive(p->socket, &hello, sizeof(hello), fds, 2, &n);
+	bool good = len == sizeof(hello) && hello.magic == PAIR_MAGIC && hello.abi == CHANNEL_ABI &&
+		n == 1u + p->side && is_process(fds[0]) && is_readable(p, &hello);
+	struct pair_shm *shm = good && p->side == 1 ? map(fds[1]) : NULL;
+
+	if (len < 0 && (errno == EAGAIN || errno == EINTR))
+		return true;
+	if (n > 1)
+		close(fds[1]);
+	if (!good || (p->side == 1 && shm == NULL)) {
+		if (n > 0)
+			close(fds[0]);
+		return false;
+	}
+	p->process = fds[0];
+	if (p->side == 1) {
+		p->id = hello.id;
+		attach(p, shm);
+		if (greet(p, -1) != 0)
+			return false;
+	}
+	p->state = PAIR_OPEN;
+	atomic_store(&p->shm->side[p->side].met, 1);
+	return true;
+}
+
+/* ------------------------------------------------------------------ beginning */
+
+/* Side 0: makes the memory, and offers it to the other side. 0, or -errno. */
+static int
+invite(struct pair *p)
+{
+	uint64_t len = sizeof(struct pair_shm);
+	void *at;
+	int memory = pages_alloc(&len, &at);
+
+	if (memory < 0)
+		return -ENOMEM;
+	attach(p, at);
+	int result = greet(p, memory);
+
+	close(memory);
+	return result;
+}
+
+/* Has what the other side sends by the socket wake this context. 0, or -errno. */
+static int
+listen_to(const struct pmx_context *ctx, const struct pair *p)
+{
+	struct epoll_event event = {.events = EPOLLIN | EPOLLET};
+
+	return epoll_ctl(ctx->event_fd, EPOLL_CTL_ADD, p->socket, &event) == 0 ? 0 : -errno;
+}
+
+/* Asks the primary for a pair with that context, PAIR_ANY: with any that has asked for one. 0, or
+ * -errno. */
+static int
+ask(struct pmx_context *ctx, uint64_t peer)
+{
+	const struct attach_request request = {
+		.abi = CHANNEL_ABI,
+		.op = ATTACH_PAIR,
+		.pid = getpid(),
+		.ctx = ctx->ctx,
+		.generation = ctx->generation,
+		.addr = peer,
+	};
+	struct pairs *x = ctx->pairs;
+	struct attach_reply reply;
+	uint64_t numbers[2];
+	int fd[2] = {-1, -1};
+
+	/* first of those whose WIRE_ASIDE was lost with their process */
+	for (struct pair *p = x->all; x->count >= PAIRS_MAX && p != NULL; p = p->next) {
+		if (p->state == PAIR_ENDED && !p->receives) {
+			pairs_release(ctx, p);
+			break;
+		}
+	}
+	if (x->count >= PAIRS_MAX)
+		return -ENOSPC;
+	int result = way_thin_ask(ctx->node, &request, -1, &reply, fd);
+
+	if (result != 0)
+		return result;
+	struct pair *p = calloc(1, sizeof(*p));
+
+	if (p == NULL || fd[0] < 0 || reply.ctx >= WIRE_CONTEXTS_MAX ||
+		getrandom(numbers, sizeof(numbers), 0) != sizeof(numbers)) {
+		free(p);
+		if (fd[0] >= 0)
+			close(fd[0]);
+		return -ENOMEM;
+	}
+	*p = (struct pair){
+		.next = x->all,
+		.side = reply.memory != 0,
+		.ctx = reply.ctx,
+		.socket = fd[0],
+		.process = -1,
+		.pid = reply.pid,
+		.id = numbers[0], /* side 1: until the other has said its own */
+		.word = numbers[1],
+		.serial = ++x->serial,
+	};
+	x->all = p;
+	x->count++;
+	if (x->of[p->ctx].pair != NULL)
+		end(ctx, x->of[p->ctx].pair); /* that was with one before it */
+	x->of[p->ctx].pair = p;
+	if (p->side == 0)
+		result = invite(p);
+	if (result == 0)
+		result = listen_to(ctx, p);
+	if (result != 0)
+		pairs_release(ctx, p);
+	return result;
+}
+
+void
+pairs_hasten(struct pmx_context *ctx, struct pmx_addr to, uint64_t len)
+{
+	const uint64_t worth = len / PAIR_EAGER;
+
+	if (to.node != ctx->pair_node)
+		return;
+	uint16_t *left = &ctx->pairs->of[to.context].left;
+
+	*left = worth < *left ? (uint16_t)(*left - worth) : 0;
+}
+
+struct pair *
+pairs_approach(struct pmx_context *ctx, uint16_t peer)
+{
+	struct pairs *x = ctx->pairs;
+	struct pair *p = x->of[peer].pair;
+
+	if (p == NULL) {
+		if (peer != ctx->ctx && x->of[peer].left-- == 0)
+			x->of[peer].left = ask(ctx, peer) == 0 ? ASK_AFTER : ASK_AGAIN;
+		return NULL;
+	}
+	if (p->sends) { /* closed, and perhaps its context is open again */
+		end(ctx, p);
+		return NULL;
+	}
+	if (p->state != PAIR_OPEN || !atomic_load(&p->shm->side[!p->side].met)) {
+		pairs_look(ctx); /* who only sends looks too */
+		return NULL;
+	}
+	const uint64_t head[2] = {WIRE_ASIDE, wire_be64(p->id)};
+
+	if (ctx_send_short(ctx, (struct pmx_addr){ctx->node->number, peer}, head, NULL, 0) != 0)
+		return NULL;
+	p->sends = true;
+	return p;
+}
+
+void
+pairs_aside(struct pmx_context *ctx, uint16_t peer, uint64_t id)
+{
+	if (ctx->pairs == NULL)
+		return;
+	for (struct pair *p = ctx->pairs->all; p != NULL; p = p->next) {
+		if (p->ctx == peer && p->id == id && p->shm != NULL)
+			p->receives = true;
+	}
+	ctx->pairs->turns = LOOK_EVERY; /* its hello may not have been heard yet */
+}
+
+/* ------------------------------------------------------------------ looking */
+
+/* What the other side sent by the socket: its hello, or that somebody shall wake. Its end ends the
+ * pair, which may be gone afterwards. */
+static void
+hear(struct pmx_context *ctx, struct pair *p)
+{
+	char wake[WAKES];
+	ssize_t n;
+
+	if (p->state == PAIR_JOINS) {
+		const uint16_t peer = p->ctx;
+
+		if (!meet(p)) {
+			pairs_release(ctx, p);
+			ctx->pairs->of[peer].left = ASK_AGAIN;
+		}
+		return;
+	}
+	do
+		n = recv(p->socket, wake, sizeof(wake), MSG_DONTWAIT);
+	while (n > 0);
+	if (n == 0 || (errno != EAGAIN && errno != EINTR))
+		end(ctx, p);
+}
+
+static void
+look(struct pmx_context *ctx)
+{
+	struct pairs *x = ctx->pairs;
+	uint32_t asked = atomic_load_explicit(&ctx->shm->pairs_asked, memory_order_relaxed);
+	struct pollfd fds[2 * PAIRS_MAX];
+	struct pair *of[PAIRS_MAX];
+	unsigned n = 0;
+
+	if (asked != x->asked && !ctx_gone(ctx)) {
+		unsigned i = 0;
+
+		while (i < ANSWER_MOST && ask(ctx, PAIR_ANY) == 0)
+			i++;
+		x->asked = i < ANSWER_MOST ? asked : x->asked;
+	}
+	for (struct pair *p = x->all, *next; p != NULL; p = next) {
+		next = p->next;
+		if (p->state == PAIR_ENDED)
+			continue;
+		fds[2 * n] = (struct pollfd){.fd = p->socket, .events = POLLIN | POLLRDHUP};
+		fds[2 * n + 1] = (struct pollfd){.fd = p->process, .events = POLLIN};
+		of[n++] = p;
+	}
+	if (n == 0 || poll(fds, 2 * n, 0) <= 0)
+		return;
+	for (unsigned i = 0; i < n; i++) {
+		if (fds[2 * i + 1].revents != 0)
+			end(ctx, of[i]);
+		else if (fds[2 * i].revents != 0)
+			hear(ctx, of[i]);
+	}
+}
+
+void
+pairs_look(struct pmx_context *ctx)
+{
+	if (likely(++ctx->pairs->turns < LOOK_EVERY))
+		return;
+	ctx->pairs->turns = 0;
+	look(ctx);
+}
+
+bool
+pairs_landed(const struct pmx_context *ctx)
+{
+	for (struct pair *p = ctx->pairs != NULL ? ctx->pairs->all : NULL; p != NULL; p = p->next) {
+		if (p->receives && p->state != PAIR_JOINS &&
+			atomic_load_explicit(pair_word(&p->in, p->in.pos), memory_order_acquire) !=
+				0)
+			return true;
+		if (p->offered != 0 &&
+			atomic_load_explicit(&p->shm->side[!p->side].fetched,
+				memory_order_acquire) != p->fetched)
+			return true;
+	}
+	return false;
+}
+
+/* ------------------------------------------------------------------ offers */
+
+uint32_t
+pair_offer(struct pair *p, const void *bytes, uint32_t request, bool expected)
+{
+	const uint64_t free = ~p->offered;
+
+	if ((uint32_t)__builtin_popcountll(free) <= (expected ? 0 : EXPECTED))
+		return PAIR_NONE;
+	uint32_t i = (uint32_t)__builtin_ctzll(free);
+
+	p->offered |= 1ull << i;
+	p->requests[i] = request;
+	atomic_store_explicit(&p->shm->side[!p->side].results[i], 0, memory_order_relaxed);
+	/* its head is published after it */
+	atomic_store_explicit(&p->shm->side[p->side].offers[i], (uintptr_t)bytes,
+		memory_order_relaxed);
+	return i;
+}
+
+static bool
+has_ended(const struct pair *p)
+{
+	struct pollfd life = {.fd = p->process, .events = POLLIN};
+	int ready;
+
+	do
+		ready = poll(&life, 1, 0);
+	while (ready < 0 && errno == EINTR); /* a signal that is handled here tells nothing */
+	return ready != 0;
+}
+
+int
+pairs_fetch(struct pmx_context *ctx, uint32_t serial, uint32_t offer, void *to, uint64_t len)
+{
+	struct pair *p = ctx->pairs->all;
+
+	while (p != NULL && p->serial != serial)
+		p = p->next;
+	if (p == NULL || p->state == PAIR_ENDED || pair_is_closed(p))
+		return ECONNRESET;
+	if (offer >= PAIR_OFFERS)
+		return EPROTO;
+	struct pair_side *mine = &p->shm->side[p->side];
+	int error = copy_from(p->pid,
+		atomic_load_explicit(&p->shm->side[!p->side].offers[offer], memory_order_relaxed),
+		to, len);
+
+	/* if it still lives, it was not another process of its number that was read */
+	if (error == 0 && has_ended(p))
+		error = ECONNRESET;
+	atomic_store_explicit(&mine->results[offer], (uint32_t)error + 1, memory_order_release);
+	atomic_fetch_add_explicit(&mine->fetched, 1, memory_order_release);
+	pair_tell(p);
+	return error;
+}
+
+void
+pair_fetched(struct pmx_context *ctx, struct pair *p)
+{
+	struct pair_side *other = &p->shm->side[!p->side];
+	uint32_t fetched = atomic_load_explicit(&other->fetched, memory_order_acquire);
+
+	if (likely(fetched == p->fetched))
+		return;
+	p->fetched = fetched;
+	for (uint64_t left = p->offered; left != 0; left &= left - 1) {
+		uint32_t i = (uint32_t)__builtin_ctzll(left);
+		uint32_t result = atomic_load_explicit(&other->results[i], memory_order_acquire);
+
+		if (result == 0)
+			continue;
+		p->offered &= ~(1ull << i);
+		ctx->request_ended(ctx, p->requests[i], (uint8_t)(result - 1));
+	}
+}
+
+/* ------------------------------------------------------------------ sleeping */
+
+void
+pair_wake(struct pair *p)
+{
+	if (atomic_exchange(&p->shm->side[!p->side].sleeps, 0))
+		send(p->socket, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static void
+pairs_sleeps(struct pmx_context *ctx, bool sleeps)
+{
+	for (struct pair *p = ctx->pairs != NULL ? ctx->pairs->all : NULL, *next; p != NULL;
+		p = next) {
+		next = p->next;
+		if (p->state != PAIR_OPEN)
+			continue;
+		if (sleeps)
+			atomic_store_explicit(&p->shm->side[p->side].sleeps, 1,
+				memory_order_relaxed);
+		else if (!atomic_exchange(&p->shm->side[p->side].sleeps, 0))
+			hear(ctx, p); /* woken by it */
+	}
+}
+
+/* ------------------------------------------------------------------ another engine */
+
+/* What this context sent by its last engine has come, or never will, WIRE_ASIDE too. */
+static void
+pairs_rejoined(struct pmx_context *ctx)
+{
+	if (ctx->pairs == NULL) {
+		pairs_open(ctx); /* without memory for it all goes by the engine */
+		return;
+	}
+	ctx->pair_node = ctx->shm->pairs ? ctx->node->number : PAIR_NONE;
+	ctx->pairs->asked = 0;
+	for (struct pair *p = ctx->pairs->all; p != NULL; p = p->next) {
+		listen_to(ctx, p);
+		if (p->sends)
+			atomic_store(&p->shm->side[p->side].engines, 1);
+	}
+}
+
+const struct client_service client_pairs = {
+	.name = "pairs",
+	.open = pairs_open,
+	.close = pairs_close,
+	.sleeps = pairs_sleeps,
+	.rejoined = pairs_rejoined,
+};

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Matched messages between two thin clients of one user on one host, by memory that both map
+ * (lib/channel/pair.h) and past the engine (PM-MPI: ranks of a host). What they are to each other
+ * is agreed on through the primary, which introduces them and has no part in what follows: such a
+ * pair outlives take-overs and restarts. All of it belongs to the context's thread.
+ *
+ * Design notes
+ * 1. Order: a sender begins with a message WIRE_ASIDE by the engine, and the receiver reads the
+ *    ring only from that message on. So all that went by the engine before is received before, and
+ *    nothing is waited for. From then on every matched message of that sender goes by the ring.
+ * 2. A long message is offered, its head by the ring, and the receive that takes it copies the
+ *    bytes from the sender's memory, once. So there are pairs only where the kernel lets both sides
+ *    read each other's memory: processes of one user and one PID namespace, and where Yama
+ *    restricts that (kernel.yama.ptrace_scope), root's. An engine could not fetch them: the head
+ *    would come before it knows of the offer.
+ * 3. The primary gives each side an end of a socket, by which they exchange the memory, which is
+ *    sealed, and what shows that the other lives (a pidfd). The socket also wakes who sleeps: what
+ *    the other side sends there can only be a byte too many, while a descriptor of its own choice
+ *    could make a write wait for ever.
+ * 4. Sockets and descriptors are looked at every LOOK_EVERY messages and looks for some, since it
+ *    takes a system call. What was sent in between to a process that was killed is lost with what
+ *    else that process had not received; one that closes its context says so at once.
+ */
+#ifndef PMX_CLIENT_PAIRS_H
+#define PMX_CLIENT_PAIRS_H
+
+#include <sys/socket.h>
+
+#include "channel/pair.h"
+#include "client/client.h"
+#include "core/wire/wire.h"
+
+enum pair_state {
+	PAIR_JOINS, /* the other side has not said hello yet */
+	PAIR_OPEN,
+	PAIR_ENDED, /* the other side is gone; what it sent is still received */
+};
+
+struct pair {
+	struct pair *next; /* all of a context */
+	struct pair_end out, in;
+	struct pair_shm *shm; /* NULL: side 1, and the other has not given it yet */
+	uint8_t side;
+	uint8_t state;        /* enum pair_state */
+	bool sends, receives; /* after WIRE_ASIDE */
+	uint16_t ctx;         /* the other side */
+	int socket, process;
+	int pid; /* the other side's, by the primary's word */
+	uint64_t id, word;
+	uint32_t serial;                /* of the pairs of this context */
+	uint32_t fetched;               /* the other side's pair_side.fetched when last looked at */
+	uint64_t offered;               /* offers of this side under way, a bit each */
+	uint32_t requests[PAIR_OFFERS]; /* whose they are */
+};
+
+struct pairs {
+	struct {
+		struct pair *pair; /* not ENDED; NULL: none */
+		uint16_t left;     /* messages until it is asked for */
+	} of[WIRE_CONTEXTS_MAX];   /* by the other side's context */
+	struct pair *all;
+	uint32_t count, asked, turns, serial;
+};
+
+/* Begins to send to that context by a pair, or does what leads to one. NULL: not now. */
+struct pair *pairs_approach(struct pmx_context *ctx, uint16_t peer);
+/* A message of len bytes goes by the engine: a long one is reason enough to ask for a pair soon. */
+void pairs_hasten(struct pmx_context *ctx, struct pmx_addr to, uint64_t len);
+/* Every LOOK_EVERY calls: answers who asks for a pair, goes on with those that begin, ends those
+ * whose other side is gone. To be called with each look for messages. */
+void pairs_look(struct pmx_context *ctx);
+/* The other side has begun: its ring is read from now on. */
+void pairs_aside(struct pmx_context *ctx, uint16_t peer, uint64_t id);
+/* Ends the pair, with what it holds. */
+void pairs_release(struct pmx_context *ctx, struct pair *p);
+/* Whether a message has landed in a ring. */
+bool pairs_landed(const struct pmx_context *ctx);
+/* Wakes the other side, which sleeps. */
+void pair_wake(struct pair *p);
+/* Offers bytes for a request. Returns the number to send with the head, or PAIR_NONE: as many as
+ * can be are under way. expected: it will be fetched even if no other is. */
+uint32_t pair_offer(struct pair *p, const void *bytes, uint32_t request, bool expected);
+/* Copies what the pair of that serial offers by that number, and tells its other side of it. 0, or
+ * an errno. */
+int pairs_fetch(struct pmx_context *ctx, uint32_t serial, uint32_t offer, void *to, uint64_t len);
+/* Ends the requests whose offers the other side has fetched. */
+void pair_fetched(struct pmx_context *ctx, struct pair *p);
+
+/* Longest message, without its head, that is copied through the ring; longer ones are offered. */
+#define PAIR_EAGER 16384
+
+/* Whether the other side has closed its context. */
+static inline bool
+pair_is_closed(const struct pair *p)
+{
+	return atomic_load_explicit(&p->shm->side[!p->side].closed, memory_order_relaxed) != 0;
+}
+
+/* The pair by which messages to `to` go, or NULL: by the engine. */
+static inline struct pair *
+pair_to(struct pmx_context *ctx, struct pmx_addr to)
+{
+	if (likely(to.node != ctx->pair_node))
+		return NULL;
+	struct pair *p = ctx->pairs->of[to.context].pair;
+
+	return likely(p != NULL && p->sends && !pair_is_closed(p))
+		? p
+		: pairs_approach(ctx, to.context);
+}
+
+/* Where a message of len bytes is to be written, for pair_send(). 0; -EPIPE: the engine is gone;
+ * -EAGAIN: the ring is full, and the pair may have ended. */
+static inline int
+pair_message(struct pmx_context *ctx, struct pair *p, uint32_t len, uint8_t **at)
+{
+	if (unlikely(ctx_gone(ctx)))
+		return -EPIPE;
+	*at = pair_begin(&p->out, len);
+	if (likely(*at != NULL))
+		return 0;
+	pairs_look(ctx);
+	return -EAGAIN;
+}
+
+/* To be called after something was written that the other side looks for. */
+static inline void
+pair_tell(struct pair *p)
+{
+	/* full fence: it must be visible before the flag is read; pairs with
+	 * pmx_before_select's */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (unlikely(atomic_load_explicit(&p->shm->side[!p->side].sleeps, memory_order_relaxed)))
+		pair_wake(p);
+	STEP();
+}
+
+static inline void
+pair_send(struct pmx_context *ctx, struct pair *p, uint32_t len)
+{
+	pair_publish(&p->out, len);
+	ctx->stat.sent++;
+	ctx->pairs->turns++;
+	pair_tell(p);
+}
+
+extern const struct client_service client_pairs;
+
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Bounce buffers. Where the engine cannot reach an application's private memory (a thin client's),
+ * transfers to and from it go through memory that both map, and are copied here. Buffers are kept
+ * for later transfers. Runs in the context's thread.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "rma/client/rma.h"
+
+#define LEAST (64u << 10)
+
+static uint64_t
+rounded(uint64_t len)
+{
+	uint64_t all = LEAST;
+
+	while (all < len)
+		all *= 2;
+	return all;
+}
+
+int
+bounce_get(struct pmx_context *ctx, uint64_t len, unsigned most, void **at)
+{
+	struct bounce *empty = NULL, *spare = NULL;
+	unsigned used = 0;
+
+	for (unsigned i = 0; i < BOUNCES_MAX; i++) {
+		struct bounce *b = &ctx->bounces[i];
+
+		used += b->used;
+		if (b->used)
+			continue;
+		if (b->at == NULL)
+			empty = b;
+		else if (b->len >= len && b->len <= 4 * rounded(len))
+			spare = b;
+		else if (empty == NULL)
+			empty = b; /* of an unsuitable size: may be replaced */
+	}
+	if (used >= most)
+		return -EAGAIN;
+	if (spare != NULL) {
+		spare->used = true;
+		*at = spare->at;
+		return 0;
+	}
+	/* pmx_free() below needs a slot to tell the engine */
+	if (empty == NULL || !slot_room(&ctx->sub, 1))
+		return -EAGAIN;
+	bool freed = empty->at != NULL;
+
+	pmx_free(ctx, empty->at);
+	empty->at = NULL;
+	int result = pmx_alloc(ctx, rounded(len), &empty->at);
+
+	if (result != 0) {
+		empty->at = NULL;
+		/* a later attempt may succeed: buffers in use come back, or the engine has not yet
+		 * read what was freed */
+		return result == -EPIPE || !(used != 0 || freed) ? result : -EAGAIN;
+	}
+	empty->len = rounded(len);
+	empty->used = true;
+	*at = empty->at;
+	return 0;
+}
+
+void
+bounce_put(struct pmx_context *ctx, const void *at)
+{
+	for (unsigned i = 0; i < BOUNCES_MAX; i++) {
+		if (ctx->bounces[i].at == at)
+			ctx->bounces[i].used = false;
+	}
+}
+
+void
+bounces_leave(struct pmx_context *ctx)
+{
+	for (unsigned i = 0; i < BOUNCES_MAX; i++) {
+		if (ctx->bounces[i].at != NULL)
+			piece_unmap(ctx, ctx->bounces[i].at);
+		ctx->bounces[i] = (struct bounce){0};
+	}
+}
