@@ -1,460 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Collectives in the simulator: plans of lib/coll, run by the executor at every node over the PM
- * core, beside the bound and beside what the planner predicts. A node has one context for each of
- * its ranks, and rank r is at node r / w.per_node.
+ * Experiments with collectives: what runs, beside the bound and beside what the planner predicts.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "coll/adapt.h"
 #include "coll/survey.h"
-#include "coll/tour.h"
+#include "collectives.h"
 #include "plot/plot.h"
-#include "sims.h"
-
-#define HEAD ((uint32_t)sizeof(struct wire_coll)) /* of a piece's message, and all of a permit */
-#define MTU  1500u
-#define ROOM 64 /* frames of a core that a message may need */
-
-#define RUNS             2    /* collectives at once */
-#define BACKGROUND       1000 /* tag of timers of other traffic */
-#define BACKGROUND_BYTES 20000
-#define NO_TAG           (UINT32_MAX - 1)
-/* tag of timers of messages within a node: and of the message */
-#define LOCAL            0x80000000u
-#define PER_HOST_MAX     64
-
-struct sent {
-	struct coll_out out;
-	uint32_t run, from;
-	uint32_t next_free;
-};
-
-struct rank {
-	struct coll_exec *exec;
-	uint64_t tick_at; /* of its timer */
-	uint64_t done_at;
-	double local_free_ns; /* when it can give its node the next message for another one there */
-	bool done;
-};
-
-/* A collective that runs. */
-struct run {
-	const struct coll_plan *plan; /* NULL: none */
-	struct rank *ranks;
-	uint32_t left; /* ranks that are not done */
-	uint64_t done_at;
-};
-
-static struct {
-	struct sim *sim;
-	uint32_t per_node;
-	struct run runs[RUNS];
-	struct sent *sent; /* by tag */
-	uint32_t sent_count, sent_cap, sent_free;
-	uint32_t left;             /* collectives that are not done */
-	uint64_t background_ns;    /* 0: nothing else; otherwise between two messages of a host */
-	const uint32_t *neighbour; /* [hosts]: to whom it sends these */
-} w;
-
-#define NONE UINT32_MAX
-
-static void
-fail(const char *what)
-{
-	fprintf(stderr, "pmx-sim: at %.6f s: %s\n", w.sim ? (double)sim_now(w.sim) / 1e9 : 0, what);
-	exit(1);
-}
-
-static uint32_t
-node_of(uint32_t rank)
-{
-	return rank / w.per_node;
-}
-
-static uint16_t
-ctx_of(uint32_t rank)
-{
-	return (uint16_t)(rank % w.per_node);
-}
-
-static uint32_t
-new_tag(uint32_t run, uint32_t from, const struct coll_out *o)
-{
-	uint32_t tag = w.sent_free;
-
-	if (tag != NONE) {
-		w.sent_free = w.sent[tag].next_free;
-	} else {
-		if (w.sent_count == w.sent_cap) {
-			w.sent_cap = w.sent_cap ? 2 * w.sent_cap : 1024;
-			w.sent = realloc(w.sent, w.sent_cap * sizeof(*w.sent));
-			if (w.sent == NULL)
-				fail("out of memory");
-		}
-		tag = w.sent_count++;
-	}
-	w.sent[tag].out = *o;
-	w.sent[tag].run = run;
-	w.sent[tag].from = from;
-	return tag;
-}
-
-/* The collectives that run at a node share its line, as in an engine. */
-static void
-share_line(uint32_t node)
-{
-	const uint32_t first = node * w.per_node, end = first + w.per_node;
-	uint32_t in = 0, out = 0;
-
-	for (uint32_t run = 0; run < RUNS; run++) {
-		const struct run *x = &w.runs[run];
-
-		for (uint32_t r = first; x->plan != NULL && r < end; r++) {
-			in += x->ranks[r].done ? 0 : x->plan->lists[r].load_in;
-			out += x->ranks[r].done ? 0 : x->plan->lists[r].load_out;
-		}
-	}
-	for (uint32_t run = 0; run < RUNS; run++) {
-		for (uint32_t r = first; w.runs[run].plan != NULL && r < end; r++)
-			coll_exec_share(w.runs[run].ranks[r].exec, coll_share(in, out),
-				sim_now(w.sim));
-	}
-}
-
-/* A message to another rank of the node, as the evaluator has it: one after the other. */
-static void
-send_local(uint32_t run, uint32_t rank, uint32_t len, const struct coll_out *o)
-{
-	double *free_ns = &w.runs[run].ranks[rank].local_free_ns;
-	const double now = (double)sim_now(w.sim);
-
-	*free_ns = (*free_ns > now ? *free_ns : now) + len * COLL_LOCAL_NS_PER_BYTE;
-	sim_at(w.sim, (uint64_t)(*free_ns + COLL_LOCAL_NS), node_of(rank),
-		LOCAL | new_tag(run, rank, o));
-}
-
-static void
-pump(uint32_t run, uint32_t rank)
-{
-	struct run *x = &w.runs[run];
-
-	if (x->plan == NULL)
-		return;
-	struct rank *r = &x->ranks[rank];
-	struct coll_out o;
-
-	/* the core has room for a message, or completed() asks again */
-	while (proto_tx_free(sim_core(w.sim, node_of(rank))) > ROOM &&
-		coll_next(r->exec, &o, sim_now(w.sim))) {
-		if (o.go == COLL_GO_LOCAL)
-			continue;
-		const uint32_t len = HEAD + (o.go == COLL_GO_PIECE ? (uint32_t)o.len : 0);
-
-		if (node_of(o.peer) == node_of(rank)) {
-			send_local(run, rank, len, &o);
-			continue;
-		}
-		if (o.go == COLL_GO_PIECE &&
-			!(x->plan->lists[rank].steps[o.step].flags & COLL_EAGER))
-			sim_permitted(w.sim, node_of(rank), node_of(o.peer), len);
-		if (sim_send(w.sim, node_of(rank), ctx_of(rank), node_of(o.peer), ctx_of(o.peer),
-			    len, new_tag(run, rank, &o)) != 0)
-			fail(sim_error(w.sim) ? sim_error(w.sim) : "a message cannot be sent");
-	}
-	if (!r->done && coll_is_done(r->exec)) {
-		r->done = true;
-		r->done_at = sim_now(w.sim);
-		share_line(node_of(rank));
-		if (--x->left == 0) {
-			x->done_at = r->done_at;
-			w.left--;
-		}
-	}
-	const uint64_t at = coll_deadline(r->exec);
-
-	if (at != COLL_NEVER && (r->tick_at <= sim_now(w.sim) || at < r->tick_at)) {
-		r->tick_at = at > sim_now(w.sim) ? at : sim_now(w.sim) + 1;
-		sim_at(w.sim, r->tick_at, node_of(rank), run * PER_HOST_MAX + ctx_of(rank));
-	}
-}
-
-/* A message has come. */
-static void
-arrived(uint32_t tag)
-{
-	const struct coll_out o = w.sent[tag].out;
-	const uint32_t run = w.sent[tag].run, from = w.sent[tag].from, rank = o.peer;
-	struct coll_exec *c = w.runs[run].ranks[rank].exec;
-
-	w.sent[tag].next_free = w.sent_free;
-	w.sent_free = tag;
-	if (o.go == COLL_GO_PERMIT) {
-		if (coll_permitted(c, from, o.ordinal, o.len) < 0)
-			fail("a permit that nobody expects");
-	} else {
-		const int step = coll_heard(c, from, o.ordinal, o.offset, o.len);
-
-		if (step < 0)
-			fail("a piece that nobody permitted");
-		coll_arrived(c, (uint32_t)step, o.len);
-	}
-	pump(run, rank);
-}
-
-static void
-delivered(void *arg, struct sim *s, const struct proto_delivery *d, uint32_t tag)
-{
-	(void)arg, (void)s, (void)d;
-	if (tag < w.sent_count) /* otherwise it opens a flow, or is none of ours */
-		arrived(tag);
-}
-
-static void
-completed(void *arg, struct sim *s, uint32_t node, uint32_t tag, int error)
-{
-	(void)arg, (void)s, (void)tag;
-	if (error != 0)
-		fail("a message was not delivered");
-	for (uint32_t run = 0; run < RUNS; run++) {
-		for (uint32_t k = 0; k < w.per_node; k++)
-			pump(run, node * w.per_node + k);
-	}
-}
-
-static void
-timer(void *arg, struct sim *s, uint32_t node, uint32_t tag)
-{
-	(void)arg;
-	if (tag & LOCAL) {
-		arrived(tag & ~LOCAL);
-	} else if (tag != BACKGROUND) {
-		pump(tag / PER_HOST_MAX, node * w.per_node + tag % PER_HOST_MAX);
-	} else if (w.background_ns > 0) {
-		if (sim_send(s, node, 0, w.neighbour[node], 0, BACKGROUND_BYTES, NO_TAG) != 0)
-			fail("other traffic cannot be sent");
-		sim_at(s, sim_now(s) + w.background_ns, node, BACKGROUND);
-	}
-}
-
-/* What a run shows. */
-struct outcome {
-	enum coll_generator generator;
-	double ns, predicted_ns, part; /* part: ns over the bound */
-	uint64_t drops;                /* frames lost in ports */
-	uint64_t queue_bytes;          /* the longest queue of a switch's port */
-	uint32_t senders;              /* sim_edge_stat.senders_max of all ports */
-};
-
-static struct sim *
-cluster(const struct topology *t, const struct proto_config *proto, bool permits)
-{
-	struct sim_config c = {
-		.topology = t,
-		.proto = proto ? *proto : sim_defaults(t->host_count, MTU),
-		.entries = 65535,
-		.bulks = 65536,
-		.inline_max = 40,
-		.nic_bytes = 65536,
-		.permits = permits,
-		.seed = 1,
-		.delivered = delivered,
-		.completed = completed,
-		.timer = timer,
-	};
-
-	c.proto.rx_frames_max = c.proto.tx_frames_max = t->host_count > 100 ? 32768 : 65536;
-	c.proto.contexts_max = w.per_node;
-	return sim_new(&c);
-}
-
-/* A flow that stays open. */
-static void
-open_flow(uint32_t from, uint32_t to)
-{
-	if (node_of(from) == node_of(to))
-		return;
-	if (sim_send(w.sim, node_of(from), ctx_of(from), node_of(to), ctx_of(to), 8, NO_TAG) != 0)
-		fail("a flow cannot be opened");
-	sim_watch(w.sim, node_of(from), ctx_of(from), node_of(to), ctx_of(to), true);
-}
-
-/* Open the flows that the plan uses, both ways, as MPI's processes are connected. */
-static void
-connect(const struct coll_plan *p)
-{
-	for (uint32_t r = 0; r < p->ranks; r++) {
-		for (uint32_t i = 0; i < p->lists[r].count; i++) {
-			const struct coll_step *s = &p->lists[r].steps[i];
-
-			if (s->op == COLL_SEND) {
-				open_flow(r, s->peer);
-				open_flow(s->peer, r);
-			}
-		}
-		if (!sim_run(w.sim, sim_now(w.sim) + 200 * US))
-			fail(sim_error(w.sim));
-	}
-	if (!sim_run(w.sim, sim_now(w.sim) + 100 * MS))
-		fail(sim_error(w.sim));
-}
-
-static void
-world_open(const struct topology *t, uint32_t per_node, const struct proto_config *proto,
-	bool permits)
-{
-	memset(&w, 0, sizeof(w));
-	w.per_node = per_node;
-	w.sent_free = NONE;
-	w.sim = cluster(t, proto, permits);
-	if (w.sim == NULL)
-		fail("out of memory");
-	for (uint32_t r = 0; r < t->host_count * per_node; r++)
-		sim_open(w.sim, node_of(r), ctx_of(r));
-}
-
-static void
-world_close(void)
-{
-	free(w.sent);
-	sim_free(w.sim);
-}
-
-/* All ranks begin one at the same time. */
-static void
-run_begin(uint32_t run, const struct coll_plan *p)
-{
-	struct coll_blocks blocks[COLL_BUFFERS];
-	struct run *x = &w.runs[run];
-
-	coll_plan_blocks(p, blocks);
-	*x = (struct run){p, calloc(p->ranks, sizeof(*x->ranks)), p->ranks, 0};
-	if (x->ranks == NULL)
-		fail("out of memory");
-	w.left++;
-	for (uint32_t r = 0; r < p->ranks; r++) {
-		void *memory = aligned_alloc(16, coll_exec_bytes(&p->lists[r]));
-
-		if (memory == NULL)
-			fail("out of memory");
-		x->ranks[r].exec = coll_exec_init(memory, &p->lists[r], blocks, sim_now(w.sim));
-	}
-	for (uint32_t r = 0; r < p->ranks; r += w.per_node)
-		share_line(node_of(r));
-}
-
-static void
-run_end(uint32_t run)
-{
-	struct run *x = &w.runs[run];
-
-	for (uint32_t r = 0; r < x->plan->ranks; r++)
-		free(x->ranks[r].exec);
-	free(x->ranks);
-	x->plan = NULL;
-}
-
-/* Until all that has begun is done. */
-static void
-run_all(void)
-{
-	const uint64_t begin = sim_now(w.sim);
-
-	for (uint32_t run = 0; run < RUNS; run++) {
-		for (uint32_t r = 0; w.runs[run].plan != NULL && r < w.runs[run].plan->ranks; r++)
-			pump(run, r);
-	}
-	while (w.left > 0) {
-		if (!sim_run(w.sim, sim_now(w.sim) + US))
-			fail(sim_error(w.sim));
-		if (sim_now(w.sim) - begin > 1000 * SEC)
-			fail("a collective does not end");
-	}
-}
-
-/* Run the plan. Returns how long it takes, ns. ns: NULL, or how long each rank's part takes. */
-static uint64_t
-run_once(const struct coll_plan *p, uint64_t *ns)
-{
-	const uint64_t begin = sim_now(w.sim);
-
-	run_begin(0, p);
-	run_all();
-	const uint64_t end = sim_now(w.sim);
-
-	for (uint32_t r = 0; ns != NULL && r < p->ranks; r++)
-		ns[r] = w.runs[0].ranks[r].done_at - begin;
-	/* the next one begins when all that was sent has been Acked */
-	if (ns != NULL && !sim_run(w.sim, end + 10 * MS))
-		fail(sim_error(w.sim));
-	run_end(0);
-	return end - begin;
-}
-
-static struct outcome
-run_plan(const struct coll_plan *p, const struct topology *t, const struct proto_config *proto)
-{
-	struct outcome o = {0};
-
-	/* what is sent without permits needs the shares */
-	world_open(t, p->ranks / t->host_count, proto,
-		p->generator != COLL_AT_ONCE && p->generator != COLL_TWO_LEVEL);
-	connect(p);
-	for (uint32_t e = 0; e < t->edge_count; e++)
-		sim_edge_reset(w.sim, e);
-	o.ns = (double)run_once(p, NULL);
-	for (uint32_t e = 0; e < t->edge_count; e++) {
-		const struct sim_edge_stat *stat = sim_edge(w.sim, e);
-
-		o.drops += stat->drops;
-		if (t->vertices[t->edges[e].from].host != TOPOLOGY_NONE)
-			continue;
-		if (stat->queue_max > o.queue_bytes)
-			o.queue_bytes = stat->queue_max;
-		if (stat->senders_max > o.senders)
-			o.senders = stat->senders_max;
-	}
-	world_close();
-	return o;
-}
-
-static struct coll_task
-task_of(enum coll_kind kind, const struct topology *t, uint64_t bytes)
-{
-	return (struct coll_task){
-		.kind = kind,
-		.topology = t,
-		.ranks = t->host_count,
-		.bytes = bytes,
-		.params = coll_params_of_engines(coll_piece_in(MTU - WIRE_HDR_BYTES)),
-		.only = COLL_NONE,
-	};
-}
-
-/* As the library plans. A method that sends more unasked than engines take is there to be compared
- * with: its receivers take all. Returns NULL if it cannot be done that way: between hosts
- * that may not connect, or at that length. */
-static struct coll_plan *
-planned(enum coll_generator g, const struct coll_task *task)
-{
-	struct coll_task any = *task;
-	struct coll_plan *p = NULL;
-	int e = g == COLL_GENERATORS ? coll_plan_best(task, &p, NULL) : coll_plan_make(g, task, &p);
-
-	any.params.eager = 0;
-	if (e == -EOPNOTSUPP)
-		e = coll_plan_make(g, &any, &p);
-	if (e == -EOPNOTSUPP && g != COLL_GENERATORS)
-		return NULL;
-	if (e != 0) {
-		fprintf(stderr, "pmx-sim: %s %s: %s\n", coll_kind_name[task->kind],
-			g == COLL_GENERATORS ? "plan" : coll_generator_name[g], strerror(-e));
-		exit(1);
-	}
-	return p;
-}
 
 /* ------------------------------------------------------------------ networks */
 
@@ -519,7 +73,7 @@ tcp_like(uint32_t nodes)
 static struct outcome
 measure(const struct method *m, const struct coll_task *task)
 {
-	struct coll_plan *p = planned(m->generator, task);
+	struct coll_plan *p = coll_planned(m->generator, task);
 
 	if (p == NULL)
 		return (struct outcome){.generator = COLL_GENERATORS};
@@ -528,7 +82,7 @@ measure(const struct method *m, const struct coll_task *task)
 	struct coll_cost cost;
 
 	if (coll_plan_evaluate(p, task, &cost) != 0)
-		fail("a plan cannot be evaluated");
+		world_fail("a plan cannot be evaluated");
 	o.generator = p->generator;
 	o.predicted_ns = (double)cost.ns;
 	o.part = o.ns / (double)p->bound_ns;
@@ -562,7 +116,7 @@ sweep(const struct options *o, const char *name, const char *title, const struct
 	for (unsigned i = 0; i < count; i++)
 		snprintf(p.label[i], sizeof(p.label[i]), "%s", methods[i].label);
 	for (unsigned k = 0; k < size_count; k++) {
-		const struct coll_task task = task_of(COLL_GATHER, t, sizes[k]);
+		const struct coll_task task = coll_task_of(COLL_GATHER, t, sizes[k]);
 		double *y = plot_row(&p, (double)sizes[k]);
 
 		for (unsigned i = 0; i < count; i++) {
@@ -598,7 +152,7 @@ static void
 unequal(const char *trunk, const char *host)
 {
 	struct topology *t = three_switches("64K", trunk, host);
-	const struct coll_task task = task_of(COLL_GATHER, t, 100000);
+	const struct coll_task task = coll_task_of(COLL_GATHER, t, 100000);
 
 	for (unsigned i = 1; i < GATHERS; i++) {
 		const struct outcome out = measure(&gathers[i], &task);
@@ -621,7 +175,7 @@ gaps(const char *latency, double latency_ns)
 	struct topology *t = star(N + 1, "1G", latency, "4M");
 
 	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-		const struct coll_task task = task_of(COLL_GATHER, t, sizes[i]);
+		const struct coll_task task = coll_task_of(COLL_GATHER, t, sizes[i]);
 		const double block =
 			(double)coll_block_wire(&task.params, task.params.piece, sizes[i]) * 8;
 		const double l = 2 * latency_ns; /* two cables */
@@ -709,7 +263,7 @@ e10(const struct options *o)
 				if (everyone &&
 					sizes[i] * t->host_count * t->host_count > 1500000000)
 					continue;
-				const struct coll_task task = task_of(k, t, sizes[i]);
+				const struct coll_task task = coll_task_of(k, t, sizes[i]);
 				const struct method best = {.generator = COLL_GENERATORS};
 				const struct outcome out = measure(&best, &task);
 
@@ -737,19 +291,19 @@ run_rounds(struct survey *s, const struct topology *t)
 	uint64_t *took = calloc(ranks, sizeof(*took)), all = 0;
 
 	if (ns == NULL || took == NULL)
-		fail("out of memory");
+		world_fail("out of memory");
 	for (uint32_t round = 0; round < rounds; round++) {
 		struct coll_plan *p;
 
 		if (survey_plan(s, round, COLL_NONE, &p) != 0)
-			fail("out of memory");
+			world_fail("out of memory");
 		all += run_once(p, took);
 		for (uint32_t r = 0; r < ranks; r++)
 			ns[(size_t)r * rounds + round] = took[r];
 		coll_plan_free(p);
 	}
 	if (survey_measured(s, ns) != 0)
-		fail("out of memory");
+		world_fail("out of memory");
 	free(ns);
 	free(took);
 	return all;
@@ -780,7 +334,7 @@ measure_again(struct topology *known, const struct coll_task *task, uint64_t *ns
 	struct survey *s;
 
 	if (survey_again(&s, &c, known) != 0)
-		fail("out of memory");
+		world_fail("out of memory");
 	*ns = 0;
 	while (survey_rounds(s) > 0)
 		*ns += run_rounds(s, known);
@@ -798,7 +352,7 @@ adapt(enum coll_kind kind, uint64_t bytes, double parts[COUNT])
 	struct topology *known = three_switches("128K", "1G", "1G");
 	struct topology *real = three_switches("128K", "1G", "1G");
 	const uint32_t trunk = edge_between(real, "s1", "s0");
-	struct coll_task task = task_of(kind, real, bytes);
+	struct coll_task task = coll_task_of(kind, real, bytes);
 	struct adapt a = {0};
 	const struct method best = {.generator = COLL_GENERATORS};
 	const double before = measure(&best, &task).ns;
@@ -815,20 +369,20 @@ adapt(enum coll_kind kind, uint64_t bytes, double parts[COUNT])
 		uint64_t survey_ns = 0;
 
 		if (p == NULL) {
-			p = planned(COLL_GENERATORS, &task);
+			p = coll_planned(COLL_GENERATORS, &task);
 			if (coll_plan_evaluate(p, &task, &cost) != 0)
-				fail("a plan cannot be evaluated");
+				world_fail("a plan cannot be evaluated");
 		}
 		if (i == CHANGES_AT) {
-			sim_edge_rate(w.sim, trunk, real->edges[trunk].bandwidth_bps);
-			sim_edge_rate(w.sim, known->edges[trunk].reverse,
+			sim_edge_rate(world.sim, trunk, real->edges[trunk].bandwidth_bps);
+			sim_edge_rate(world.sim, known->edges[trunk].reverse,
 				real->edges[trunk].bandwidth_bps);
 		}
 		const double ns = (double)run_once(p, NULL);
 
 		parts[i] = ns / (i < CHANGES_AT ? before : fresh);
-		if (!sim_run(w.sim, sim_now(w.sim) + 10 * MS))
-			fail(sim_error(w.sim));
+		if (!sim_run(world.sim, sim_now(world.sim) + 10 * MS))
+			world_fail(sim_error(world.sim));
 		const bool asked = adapt_took(&a, cost.ns, (uint64_t)ns);
 
 		if (asked) {
@@ -905,33 +459,33 @@ run_together(const struct topology *t, const struct shape *shapes, uint32_t coun
 
 	world_open(t, 1, NULL, planned_ones);
 	for (uint32_t k = 0; k < count; k++) {
-		struct coll_task task = task_of(shapes[k].kind, t, shapes[k].bytes);
+		struct coll_task task = coll_task_of(shapes[k].kind, t, shapes[k].bytes);
 
 		task.root = shapes[k].root;
-		plans[k] = planned(planned_ones ? COLL_GENERATORS : COLL_AT_ONCE, &task);
-		connect(plans[k]);
+		plans[k] = coll_planned(planned_ones ? COLL_GENERATORS : COLL_AT_ONCE, &task);
+		world_connect(plans[k]);
 	}
 	for (uint32_t e = 0; e < t->edge_count; e++)
-		sim_edge_reset(w.sim, e);
-	w.background_ns = background_ns;
-	w.neighbour = neighbour;
+		sim_edge_reset(world.sim, e);
+	world.background_ns = background_ns;
+	world.neighbour = neighbour;
 	for (uint32_t r = 0; background_ns > 0 && r < t->host_count; r++)
-		sim_at(w.sim, sim_now(w.sim) + r * background_ns / t->host_count + 1, r,
+		sim_at(world.sim, sim_now(world.sim) + r * background_ns / t->host_count + 1, r,
 			BACKGROUND);
-	if (background_ns > 0 && !sim_run(w.sim, sim_now(w.sim) + 5 * MS))
-		fail(sim_error(w.sim));
-	const uint64_t begin = sim_now(w.sim);
+	if (background_ns > 0 && !sim_run(world.sim, sim_now(world.sim) + 5 * MS))
+		world_fail(sim_error(world.sim));
+	const uint64_t begin = sim_now(world.sim);
 
 	for (uint32_t k = 0; k < count; k++)
 		run_begin(k, plans[k]);
 	run_all();
 	for (uint32_t k = 0; k < count; k++) {
-		out.ns[k] = (double)(w.runs[k].done_at - begin);
+		out.ns[k] = (double)(world.runs[k].done_at - begin);
 		run_end(k);
 		coll_plan_free(plans[k]);
 	}
 	for (uint32_t e = 0; e < t->edge_count; e++)
-		out.drops += sim_edge(w.sim, e)->drops;
+		out.drops += sim_edge(world.sim, e)->drops;
 	world_close();
 	return out;
 }
@@ -963,7 +517,7 @@ e12(const struct options *o)
 
 	(void)o;
 	if (neighbour == NULL)
-		fail("out of memory");
+		world_fail("out of memory");
 	for (uint32_t i = 0; i < t->host_count; i++) {
 		neighbour[i] = i;
 		do
@@ -1043,8 +597,8 @@ e13(const struct options *o)
 		for (unsigned k = 0; k < COLL_KINDS; k++) {
 			for (unsigned s = 0; s < (k == COLL_BARRIER ? 1 : 3); s++) {
 				const uint64_t bytes = k == COLL_BARRIER ? 0 : sizes[s];
-				const struct coll_task task = task_of(k, t, bytes);
-				const struct coll_task all = task_of(k, open, bytes);
+				const struct coll_task task = coll_task_of(k, t, bytes);
+				const struct coll_task all = coll_task_of(k, open, bytes);
 				const struct outcome a = measure(&best, &task);
 				const struct outcome b = measure(&best, &all);
 
@@ -1084,7 +638,7 @@ run_collective(const struct options *o)
 		return 1;
 	}
 	const uint32_t per_host = o->per_host ? o->per_host : 1;
-	struct coll_task task = task_of(kind, t, o->size);
+	struct coll_task task = coll_task_of(kind, t, o->size);
 	uint16_t *nodes = calloc((size_t)t->host_count * per_host, sizeof(*nodes));
 
 	task.root = o->root;
@@ -1146,7 +700,7 @@ run_survey(const struct options *o)
 	}
 	const struct survey_config c = {
 		.ranks = t->host_count,
-		.params = task_of(COLL_ALLTOALL, t, 0).params,
+		.params = coll_task_of(COLL_ALLTOALL, t, 0).params,
 	};
 	const int e = survey_open(&s, &c);
 
@@ -1162,7 +716,7 @@ run_survey(const struct options *o)
 	while (survey_rounds(s) > 0)
 		ns += run_rounds(s, t);
 	if (survey_text(s, &text) != 0)
-		fail("out of memory");
+		world_fail("out of memory");
 	printf("# in %.3f s\n%s", (double)ns / 1e9, text);
 	free(text);
 	world_close();

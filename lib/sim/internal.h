@@ -197,4 +197,31 @@ void oracle_completion(struct sim *s, uint32_t node, const struct proto_completi
 void oracle_books(struct sim *s, uint32_t node);
 void oracle_clean(struct sim *s, uint32_t node);
 
+/* ------------------------------------------------------------------ network.c */
+
+/* A frame is lost. */
+void net_drop(struct sim *s, uint32_t packet);
+void net_leave(struct sim *s, uint32_t node, uint32_t edge, uint32_t packet);
+/* A frame is at the end of a cable. true: the node that it is for takes it now. */
+bool net_arrive(struct sim *s, uint32_t packet);
+/* It waits in that port. */
+void net_enter(struct sim *s, uint32_t edge, uint32_t packet);
+void net_trace(const struct sim *s, const char *what, const struct packet *k);
+uint32_t net_link_of(const struct sim *s, const struct packet *k);
+/* The port of the node with the longest queue. */
+const struct edge *net_port(const struct sim *s, uint32_t node);
+/* Bytes that wait in a port. */
+uint64_t net_backlog(const struct sim *s, const struct edge *e);
+/* Time that so many bytes take on a cable. */
+uint64_t net_serialisation(const struct edge *e, uint32_t bytes);
+uint64_t net_ns_per_byte(uint64_t bandwidth_bps); /* times 2^20 */
+void net_transmit(struct sim *s, uint32_t node, const struct proto_out *o, uint32_t link);
+
+/* ------------------------------------------------------------------ links.c */
+
+uint32_t links_choose(struct sim *s, uint32_t node, const struct proto_out *o);
+void links_expect(struct sim *s, uint32_t node, uint32_t peer);
+void links_step(struct sim *s, uint32_t node);
+void links_hear(struct sim *s, uint32_t node, uint32_t link, const struct wire_hdr *h);
+
 #endif

@@ -8,8 +8,6 @@
 
 #include "sim/internal.h"
 
-#define FRAME_MIN  84 /* bytes of the shortest Ethernet frame on the wire */
-#define LONG       1000
 #define BURST      32
 #define ROUNDS_MAX 100000
 
@@ -59,290 +57,6 @@ wake(struct sim *s, uint32_t node, uint64_t at)
 	n->wake_at = at;
 	if (at != SIM_NEVER)
 		sim_schedule(s, at, EVENT_NODE, node);
-}
-
-/* ------------------------------------------------------------------ network */
-
-static uint64_t
-serialisation(const struct edge *e, uint32_t bytes)
-{
-	return (uint64_t)(((unsigned __int128)bytes * e->ns_per_byte) >> 20);
-}
-
-static uint64_t
-backlog_bytes(const struct sim *s, const struct edge *e)
-{
-	if (e->free_at <= s->now)
-		return 0;
-	return (uint64_t)(((unsigned __int128)(e->free_at - s->now) << 20) / e->ns_per_byte);
-}
-
-/* The port of the node with the longest queue. */
-static const struct edge *
-port(const struct sim *s, uint32_t node)
-{
-	const struct edge *most = &s->edges[s->nodes[node].uplink];
-
-	for (uint32_t i = 1; i < s->cfg.links; i++) {
-		const struct edge *e = &s->edges[s->nodes[node].uplink + i * s->edge_count];
-
-		if (e->free_at > most->free_at)
-			most = e;
-	}
-	return most;
-}
-
-bool
-sim_port_is_full(const struct sim *s, uint32_t node)
-{
-	return backlog_bytes(s, port(s, node)) >= s->cfg.nic_bytes;
-}
-
-static void
-drop(struct sim *s, uint32_t packet)
-{
-	GIVE(s, packets, packet, packet);
-}
-
-static uint32_t
-sender_of(const struct packet *k)
-{
-	return wire_be16(((const struct wire_hdr *)k->head)->src_node);
-}
-
-/* A long frame came into a switch's port, to leave at e->free_at: how many senders of its
- * destination have frames there? */
-static void
-count_senders(const struct sim *s, struct edge *e, const struct packet *k)
-{
-	const uint32_t src = sender_of(k);
-	const unsigned places = sizeof(e->queued) / sizeof(e->queued[0]);
-	const unsigned last = (e->queued_next + places - 1) % places;
-	uint32_t senders[9], n = 1; /* this one, and one of each place */
-
-	if (e->queued[last].src == src && e->queued[last].dst == k->dst) {
-		e->queued[last].until = e->free_at;
-		return;
-	}
-	senders[0] = src;
-	for (unsigned i = 0; i < places; i++) {
-		uint32_t known = 0;
-
-		/* what is on the line, or right behind it, does not wait */
-		if (e->queued[i].until <= s->now + 2 * serialisation(e, LONG) ||
-			e->queued[i].dst != k->dst)
-			continue;
-		while (known < n && senders[known] != e->queued[i].src)
-			known++;
-		if (known == n)
-			senders[n++] = e->queued[i].src;
-	}
-	e->queued[e->queued_next].src = src;
-	e->queued[e->queued_next].dst = k->dst;
-	e->queued[e->queued_next].until = e->free_at;
-	e->queued_next = (e->queued_next + 1) % places;
-	if (n > e->stat.senders_max)
-		e->stat.senders_max = n;
-}
-
-/* Put a packet into the queue of an edge, and schedule its arrival at the end. */
-static void
-enter_edge(struct sim *s, uint32_t edge, uint32_t packet)
-{
-	struct edge *e = &s->edges[edge];
-	struct packet *k = &s->packets[packet];
-	uint32_t bytes = k->len + SIM_FRAME_EXTRA;
-	uint64_t queued = backlog_bytes(s, e);
-
-	if (bytes < FRAME_MIN)
-		bytes = FRAME_MIN;
-	if (e->buffer_bytes && queued + bytes > e->buffer_bytes) {
-		e->stat.drops++;
-		drop(s, packet);
-		return;
-	}
-	if (queued + bytes > e->stat.queue_max)
-		e->stat.queue_max = queued + bytes;
-	e->stat.frames++;
-	e->stat.bytes += bytes;
-	if (e->free_at < s->now) {
-		if (s->now - e->free_at > e->stat.idle_max)
-			e->stat.idle_max = s->now - e->free_at;
-		e->free_at = s->now;
-	}
-	e->free_at += serialisation(e, bytes);
-	if (e->from_host == NIL && bytes >= LONG && k->dst != NIL)
-		count_senders(s, e, k);
-	k->edge = edge;
-	uint64_t leaves = e->free_at;
-
-	if (e->pair_free_at != NULL && k->dst != NIL) {
-		uint64_t *free_at = &e->pair_free_at[sender_of(k) * s->node_count + k->dst];
-
-		if (*free_at > leaves)
-			leaves = *free_at;
-		*free_at = leaves + ((bytes * e->pair_ns_per_byte) >> 20);
-	}
-	sim_schedule(s, leaves + e->latency_ns, EVENT_ARRIVAL, packet);
-}
-
-/* Apply a cable's fault model. Returns false if the packet does not go on now. */
-static bool
-judge(struct sim *s, struct fault_model *model, uint32_t packet)
-{
-	struct fault_verdict v;
-
-	fault_model_frame(model, s->now, s->packets[packet].len, &v);
-	for (uint32_t i = 1; i < v.copies; i++) {
-		uint32_t twin;
-
-		TAKE(s, packets, packet, twin);
-		s->packets[twin] = s->packets[packet];
-		if (v.copy[i].flip_bit == FAULT_NO_FLIP)
-			sim_schedule(s, v.copy[i].release_ns, EVENT_ARRIVAL, twin);
-		else
-			drop(s, twin);
-	}
-	if (v.copies == 0 || v.copy[0].flip_bit != FAULT_NO_FLIP) {
-		drop(s, packet);
-		return false;
-	}
-	if (v.copy[0].release_ns <= s->now)
-		return true;
-	sim_schedule(s, v.copy[0].release_ns, EVENT_ARRIVAL, packet);
-	return false;
-}
-
-/* A switch copies a frame to all ports but the one that it came from. Topologies have no loops. */
-static void
-flood(struct sim *s, uint32_t vertex, uint32_t packet)
-{
-	const struct topology *t = s->cfg.topology;
-	const struct topology_vertex *v = &t->vertices[vertex];
-	const uint32_t edge = s->packets[packet].edge, network = edge - edge % s->edge_count;
-	const uint32_t back = t->edges[edge % s->edge_count].reverse;
-
-	for (uint32_t i = v->first_edge; i < v->first_edge + v->edge_count; i++) {
-		uint32_t twin;
-
-		if (i == back)
-			continue;
-		TAKE(s, packets, packet, twin);
-		s->packets[twin] = s->packets[packet];
-		enter_edge(s, network + i, twin);
-	}
-	drop(s, packet);
-}
-
-/* A node's processor has to do with a message, when it is through with all before. Returns until
- * when. What carries none of them costs nothing. */
-static uint64_t
-host_works(struct sim *s, uint32_t node, const struct packet *k)
-{
-	struct sim_node *n = &s->nodes[node];
-	const struct wire_hdr *h = (const struct wire_hdr *)k->head;
-
-	if (h->type != WIRE_DATA && h->type != WIRE_MULTI)
-		return s->now;
-	const double ns = topology_message_ns(s->cfg.topology, node, k->len - k->head_len);
-
-	if (ns == 0)
-		return s->now;
-	n->busy_until = (n->busy_until > s->now ? n->busy_until : s->now) + (uint64_t)ns;
-	return n->busy_until;
-}
-
-/* A packet goes to the first edge of its way. */
-static void
-leave(struct sim *s, uint32_t node, uint32_t edge, uint32_t packet)
-{
-	struct packet *k = &s->packets[packet];
-	const uint64_t at = host_works(s, node, k);
-
-	k->edge = edge;
-	k->taken = false;
-	if (at > s->now)
-		sim_schedule(s, at, EVENT_LEAVES, packet);
-	else
-		enter_edge(s, edge, packet);
-}
-
-static void receive(struct sim *s, uint32_t packet);
-
-/* The link by which the packet's network is reached. */
-static uint32_t
-link_of(const struct sim *s, const struct packet *k)
-{
-	return k->edge / s->edge_count;
-}
-
-/* A packet is at the end of its edge. */
-static void
-arrive(struct sim *s, uint32_t packet)
-{
-	struct packet *k = &s->packets[packet];
-	const struct edge *e = &s->edges[k->edge];
-
-	if (e->from_host != NIL && !k->judged_out) {
-		struct sim_node *n = &s->nodes[e->from_host];
-
-		k->judged_out = true;
-		if (n->cut_out || n->links_cut_out >> link_of(s, k) & 1) {
-			drop(s, packet);
-			return;
-		}
-		if (n->faulty_out && !judge(s, &n->fault_out, packet))
-			return;
-		k = &s->packets[packet];
-	}
-	if (e->to_host == NIL && k->dst == NIL) {
-		flood(s, e->to, packet);
-		return;
-	}
-	if (e->to_host == NIL) {
-		uint32_t next = topology_route(s->cfg.topology, e->to, k->dst);
-
-		enter_edge(s, k->edge - k->edge % s->edge_count + next, packet);
-		return;
-	}
-	k->dst = e->to_host;
-	struct sim_node *n = &s->nodes[e->to_host];
-
-	if (!k->judged_in) {
-		k->judged_in = true;
-		if (n->cut_in || n->links_cut_in >> link_of(s, k) & 1) {
-			drop(s, packet);
-			return;
-		}
-		if (n->faulty_in && !judge(s, &n->fault_in, packet))
-			return;
-	}
-	k = &s->packets[packet];
-	const uint64_t at = k->taken ? s->now : host_works(s, k->dst, k);
-
-	if (at > s->now) {
-		k->taken = true;
-		sim_schedule(s, at, EVENT_ARRIVAL, packet);
-		return;
-	}
-	receive(s, packet);
-}
-
-static void
-trace(const struct sim *s, const char *what, const struct packet *k)
-{
-	const struct wire_hdr *h = (const struct wire_hdr *)k->head;
-	static const char *const types[WIRE_TYPE_COUNT] = {"?", "DATA", "ACK", "NACK", "HELLO",
-		"PING", "PONG", "RESET", "MULTI", "LINK"};
-
-	fprintf(s->cfg.trace,
-		"%12.3f us %s %-5s %u.%u > %u.%u flags %02x seq %u ack %u credit %u share %u len "
-		"%u off %u of %u\n",
-		(double)s->now / 1e3, what, types[h->type % WIRE_TYPE_COUNT],
-		wire_be16(h->src_node), wire_be16(h->src_ctx), wire_be16(h->dst_node),
-		wire_be16(h->dst_ctx), wire_be16(h->flags), wire_be32(h->seq), wire_be32(h->ack),
-		wire_be16(h->credit), wire_be16(h->share), wire_be16(h->payload_len),
-		wire_be32(h->frag_off), wire_be32(h->msg_len));
 }
 
 /* ------------------------------------------------------------ nodes: what comes out of the core */
@@ -452,148 +166,20 @@ pull(struct sim *s, uint32_t node)
 	return all;
 }
 
-static void
-transmit(struct sim *s, uint32_t node, const struct proto_out *o, uint32_t link)
-{
-	uint32_t packet;
-
-	TAKE(s, packets, packet, packet);
-	struct packet *k = &s->packets[packet];
-
-	k->id.message = NIL;
-	k->dst = o->node;
-	k->len = o->head_len + o->len;
-	k->head_len = o->head_len;
-	k->judged_out = k->judged_in = false;
-	memcpy(k->head, o->head, o->head_len);
-	if (o->handle != PROTO_NO_HANDLE) {
-		uint32_t slot = (uint32_t)(o->handle >> 32);
-		const struct message *m = &s->messages[slot];
-
-		if (o->handle & PARKED_BIT)
-			sim_violation(s, "node %u sent a payload of a parked context", node);
-		if (!m->used || (m->generation & 0xFFFF) != (o->handle >> 16 & 0xFFFF))
-			sim_violation(s, "node %u sent a payload that it had given back", node);
-		k->id = (struct ident){slot, m->generation, m->stream, m->order,
-			(uint32_t)(o->handle & 0xFFFF), m->frag_len, m->len, m->epoch, m->tag};
-		oracle_frame(s, node, slot);
-	}
-	if (s->cfg.trace != NULL)
-		trace(s, "sent", k);
-	if (o->node >= s->node_count || o->node == node) {
-		drop(s, packet);
-		return;
-	}
-	leave(s, node, s->nodes[node].uplink + link * s->edge_count, packet);
-}
-
-/* ------------------------------------------------------------------ several links */
-
-/* The link of the next frame to that node. */
-static uint32_t
-choose_link(struct sim *s, uint32_t node, const struct proto_out *o)
-{
-	struct sim_node *n = &s->nodes[node];
-
-	if (n->rails == NULL || o->node >= s->node_count || o->node == node)
-		return 0;
-	struct rails *r = &n->rails[o->node];
-	const bool data = o->handle != PROTO_NO_HANDLE;
-	const uint32_t link = data ? rails_choose(r, &s->rails) : rails_answer(r, o->link);
-
-	rails_sent(r, link, data ? o->head_len + o->len : 0, s->now);
-	if (s->now + RAILS_STEP_US * 1000 < n->rails_at)
-		n->rails_at = s->now + RAILS_STEP_US * 1000;
-	return link;
-}
-
-/* Ask, or answer, whether that link works. */
-static void
-say_link(struct sim *s, uint32_t node, uint32_t peer, uint32_t link, uint16_t flags, uint32_t round)
-{
-	const struct wire_fields w = {
-		.type = WIRE_LINK,
-		.flags = flags,
-		.src_node = (uint16_t)node,
-		.dst_node = (uint16_t)peer,
-		.session = proto_session(s->nodes[node].core, (uint16_t)peer),
-		.seq = round,
-	};
-	struct proto_out o = {
-		.handle = PROTO_NO_HANDLE,
-		.node = (uint16_t)peer,
-		.head_len = WIRE_HDR_BYTES,
-	};
-
-	wire_put(o.head, &w);
-	transmit(s, node, &o, link);
-}
-
-static void
-expect_links(struct sim *s, uint32_t node, uint32_t peer)
-{
-	struct sim_node *n = &s->nodes[node];
-
-	proto_node_links(n->core, (uint16_t)peer, s->rails.spread ? rails_up(&n->rails[peer]) : 0);
-}
-
-/* The questions whose time has come. */
-static void
-step_rails(struct sim *s, uint32_t node)
-{
-	struct sim_node *n = &s->nodes[node];
-	uint64_t at, soonest = SIM_NEVER;
-
-	if (s->now < n->rails_at)
-		return;
-	for (uint32_t i = 0; i < s->node_count; i++) {
-		struct rails *r = &n->rails[i];
-		bool changed = false;
-
-		if (!r->active)
-			continue;
-		uint32_t ask = rails_step(r, &s->rails, s->now, &changed);
-		struct proto_path_stat path;
-
-		if (proto_path_stat(n->core, (uint16_t)i, &path))
-			rails_window(r, path.cwnd_bytes);
-		if (changed)
-			expect_links(s, node, i);
-		for (uint32_t link = 0; link < s->cfg.links; link++) {
-			if (ask >> link & 1)
-				say_link(s, node, i, link, WIRE_F_ASK, r->round);
-		}
-		at = r->active ? rails_deadline(r, &s->rails, s->now) : SIM_NEVER;
-		soonest = at < soonest ? at : soonest;
-	}
-	n->rails_at = soonest;
-}
-
-static void
-hear_link(struct sim *s, uint32_t node, uint32_t link, const struct wire_hdr *h)
-{
-	const uint32_t peer = wire_be16(h->src_node);
-
-	if (h->flags & wire_be16(WIRE_F_ASK))
-		say_link(s, node, peer, link, 0, wire_be32(h->seq));
-	else if (rails_answered(&s->nodes[node].rails[peer], link, wire_be32(h->seq), s->now))
-		expect_links(s, node, peer);
-}
-
 /* Move frames from the core to the host's port, as far as the port accepts them. */
 static unsigned
 push(struct sim *s, uint32_t node)
 {
 	struct sim_node *n = &s->nodes[node];
 	struct proto_out out[BURST];
-	const struct edge *e = port(s, node);
+	const struct edge *e = net_port(s, node);
 	unsigned all = 0;
 
-	for (;; e = port(s, node)) {
-		uint64_t queued = backlog_bytes(s, e);
+	for (;; e = net_port(s, node)) {
+		uint64_t queued = net_backlog(s, e);
 
 		if (queued >= s->cfg.nic_bytes) {
-			wake(s, node, e->free_at - serialisation(e, s->cfg.nic_bytes / 2));
+			wake(s, node, e->free_at - net_serialisation(e, s->cfg.nic_bytes / 2));
 			return all;
 		}
 		uint64_t room = (s->cfg.nic_bytes - queued) /
@@ -603,7 +189,7 @@ push(struct sim *s, uint32_t node)
 		unsigned k = proto_tx(n->core, out, ask, sim_ticks(s, n));
 
 		for (unsigned i = 0; i < k; i++)
-			transmit(s, node, &out[i], choose_link(s, node, &out[i]));
+			net_transmit(s, node, &out[i], links_choose(s, node, &out[i]));
 		all += k;
 		if (k < ask)
 			return all;
@@ -622,7 +208,7 @@ step(struct sim *s, uint32_t node)
 			sim_violation(s, "node %u never comes to an end", node);
 	}
 	if (n->rails != NULL)
-		step_rails(s, node);
+		links_step(s, node);
 	if (s->cfg.audit)
 		oracle_books(s, node);
 	uint64_t at = sim_moment(n, proto_deadline(n->core));
@@ -649,12 +235,12 @@ receive(struct sim *s, uint32_t packet)
 	s->frames++;
 	sim_digest_add(s, s->now ^ (uint64_t)node << 48);
 	if (s->cfg.trace != NULL)
-		trace(s, "got ", k);
+		net_trace(s, "got ", k);
 	const uint32_t src = wire_be16(((const struct wire_hdr *)k->head)->src_node);
 
 	if (n->rails != NULL && src < s->node_count) {
-		proto_rx_link(n->core, link_of(s, k));
-		rails_heard(&n->rails[src], link_of(s, k));
+		proto_rx_link(n->core, net_link_of(s, k));
+		rails_heard(&n->rails[src], net_link_of(s, k));
 	}
 	enum proto_rx_result r = proto_rx(n->core, k->head, k->len, index, sim_ticks(s, n));
 
@@ -662,7 +248,7 @@ receive(struct sim *s, uint32_t packet)
 		release_held(s, node, index);
 	} else if (r == PROTO_RX_LINK) {
 		release_held(s, node, index);
-		hear_link(s, node, link_of(s, k), (const struct wire_hdr *)k->head);
+		links_hear(s, node, net_link_of(s, k), (const struct wire_hdr *)k->head);
 		k = &s->packets[packet];
 	} else if (r == PROTO_RX_MULTI) {
 		const struct wire_hdr *h = (const struct wire_hdr *)k->head;
@@ -695,7 +281,7 @@ receive(struct sim *s, uint32_t packet)
 
 		deliver(s, node, &d);
 	}
-	drop(s, packet);
+	net_drop(s, packet);
 	step(s, node);
 }
 
@@ -738,7 +324,7 @@ start_node(struct sim *s, uint32_t i)
 	n->rails_at = SIM_NEVER;
 	for (uint32_t k = 0; n->rails != NULL && k < s->node_count; k++) {
 		n->rails[k] = (struct rails){.all = (uint8_t)((1u << s->cfg.links) - 1)};
-		expect_links(s, i, k);
+		links_expect(s, i, k);
 	}
 	n->handles = n->kept = 0;
 	memset(n->contexts, 0, s->cfg.proto.contexts_max * sizeof(*n->contexts));
@@ -759,13 +345,6 @@ set_fault(struct sim *s, uint32_t node, const struct fault_config *fault)
 	fault_model_init(&n->fault_in, &f);
 }
 
-/* Times 2^20. */
-static uint64_t
-ns_per_byte(uint64_t bandwidth_bps)
-{
-	return (8 * NS_PER_SEC << 20) / bandwidth_bps;
-}
-
 static void
 make(struct sim *s, struct request *r)
 {
@@ -777,7 +356,7 @@ make(struct sim *s, struct request *r)
 		const struct topology_edge *e = &t->edges[i % t->edge_count];
 
 		s->edges[i] = (struct edge){
-			.ns_per_byte = ns_per_byte(e->bandwidth_bps),
+			.ns_per_byte = net_ns_per_byte(e->bandwidth_bps),
 			.latency_ns = e->latency_ns + i / t->edge_count * s->cfg.link_skew_ns,
 			.buffer_bytes = t->vertices[e->from].buffer_bytes,
 			.to = e->to,
@@ -785,7 +364,7 @@ make(struct sim *s, struct request *r)
 			.from_host = t->vertices[e->from].host,
 		};
 		if (e->stream_bps > 0) {
-			s->edges[i].pair_ns_per_byte = ns_per_byte(e->stream_bps);
+			s->edges[i].pair_ns_per_byte = net_ns_per_byte(e->stream_bps);
 			s->edges[i].pair_free_at = calloc((size_t)s->node_count * s->node_count,
 				sizeof(uint64_t));
 		}
@@ -972,7 +551,7 @@ send_message(struct sim *s, struct request *r)
 	n->handles += frags;
 	s->pending++;
 	if (sent)
-		transmit(s, r->node, &now, choose_link(s, r->node, &now));
+		net_transmit(s, r->node, &now, links_choose(s, r->node, &now));
 	wake(s, r->node, s->now);
 }
 
@@ -1026,8 +605,8 @@ send_multicast(struct sim *s, struct request *r)
 	memcpy(k->head, &h, sizeof(h));
 	r->result = 0;
 	if (s->cfg.trace != NULL)
-		trace(s, "sent", k);
-	leave(s, r->node, s->nodes[r->node].uplink, packet);
+		net_trace(s, "sent", k);
+	net_leave(s, r->node, s->nodes[r->node].uplink, packet);
 }
 
 int
@@ -1249,10 +828,11 @@ happen(struct sim *s)
 	s->now = e.at;
 	switch ((enum event_kind)e.kind) {
 	case EVENT_ARRIVAL:
-		arrive(s, e.index);
+		if (net_arrive(s, e.index))
+			receive(s, e.index);
 		break;
 	case EVENT_LEAVES:
-		enter_edge(s, s->packets[e.index].edge, e.index);
+		net_enter(s, s->packets[e.index].edge, e.index);
 		break;
 	case EVENT_NODE:
 		if (s->nodes[e.index].wake_at != e.at)
@@ -1319,112 +899,4 @@ bool
 sim_settle(struct sim *s, uint64_t within_ns)
 {
 	return guarded(s, settle, &(struct request){.at = within_ns});
-}
-
-/* ------------------------------------------------------------------ looking */
-
-struct proto_config
-sim_defaults(uint32_t nodes, uint32_t mtu)
-{
-	return (struct proto_config){
-		.ticks_per_sec = NS_PER_SEC,
-		.nodes_max = nodes,
-		.contexts_max = 4,
-		.flows_max = 4 * nodes + 16,
-		.paths_max = nodes,
-		.tx_frames_max = 4096,
-		.rx_frames_max = 4096,
-		.window_frames = 512,
-		.path_frames = 1024,
-		.path_bytes = 4u << 20,
-		.payload_max = mtu - WIRE_HDR_BYTES,
-		.rto_min_us = 4000,
-		.rto_max_us = 500000,
-		.retries = 16,
-		.hello_us = 8000000,
-		.probes = 3,
-		.ack_delay_us = 25,
-		.ack_every = 32,
-		.keepalive_us = 0,
-		.flow_idle_us = 60000000,
-		.cc_target_us = 200,
-		.share_target_us = 4,
-		.recovery = PROTO_SELECTIVE,
-		.cc = &cc_delay,
-	};
-}
-
-uint64_t
-sim_now(const struct sim *s)
-{
-	return s->now;
-}
-
-uint32_t
-sim_watch(struct sim *s, uint32_t src, uint16_t src_ctx, uint32_t dst, uint16_t dst_ctx, bool on)
-{
-	struct sim_node *n = &s->nodes[src];
-
-	if (!on) {
-		proto_flow_unwatch(n->core, src_ctx, (uint16_t)dst, dst_ctx);
-		return 0;
-	}
-	return proto_flow_watch(n->core, src_ctx, (uint16_t)dst, dst_ctx, sim_ticks(s, n));
-}
-
-const struct proto *
-sim_core(const struct sim *s, uint32_t node)
-{
-	return s->nodes[node].core;
-}
-
-uint32_t
-sim_here(const struct sim *s)
-{
-	return s->here;
-}
-
-const char *
-sim_error(const struct sim *s)
-{
-	return s->error[0] ? s->error : NULL;
-}
-
-void
-sim_edge_reset(struct sim *s, uint32_t edge)
-{
-	struct edge *e = &s->edges[edge];
-
-	e->stat = (struct sim_edge_stat){0};
-	e->free_at = e->free_at > s->now ? e->free_at : s->now;
-}
-
-void
-sim_edge_rate(struct sim *s, uint32_t edge, uint64_t bandwidth_bps)
-{
-	s->edges[edge].ns_per_byte = ns_per_byte(bandwidth_bps);
-}
-
-const struct sim_edge_stat *
-sim_edge(const struct sim *s, uint32_t edge)
-{
-	return &s->edges[edge].stat;
-}
-
-uint64_t
-sim_frames(const struct sim *s)
-{
-	return s->frames;
-}
-
-uint64_t
-sim_pending(const struct sim *s)
-{
-	return s->pending;
-}
-
-uint64_t
-sim_digest(const struct sim *s)
-{
-	return s->digest;
 }

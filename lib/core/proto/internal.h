@@ -571,6 +571,10 @@ void nack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, ui
 void flow_peer_began(struct proto *p, struct flow *f);
 bool flow_go_on(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t now);
 
+/* control.c */
+/* Write up to n frames of no flow. Returns how many. */
+unsigned control_tx(struct proto *p, struct proto_out *out, unsigned n, uint32_t now_ts);
+
 /* send.c */
 void flow_rto(struct proto *p, uint32_t index, uint64_t now);
 

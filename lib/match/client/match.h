@@ -291,6 +291,25 @@ int offload_receive_taken(struct pmx_context *ctx, struct request *r);
 bool offload_cancel(struct pmx_context *ctx, struct request *r);
 void offload_results(struct pmx_context *ctx, const struct completion *c);
 
+/* The request of that number that has not been freed, or NULL. */
+static inline struct request *
+request_of(struct match *x, pmx_request id)
+{
+	uint32_t i = (uint32_t)id - 1;
+
+	if (x == NULL || i >= x->used || x->requests[i].uses != (uint32_t)(id >> 32) ||
+		x->requests[i].state == REQUEST_FREE)
+		return NULL;
+	return &x->requests[i];
+}
+
+/* Looks at everything that could end requests. 0, or -EPIPE if the engine is gone. */
+static inline int
+match_progress(struct pmx_context *ctx)
+{
+	return unlikely(ctx->match->by_engine) ? offload_progress(ctx) : ring_progress(ctx);
+}
+
 extern const struct client_service client_match;
 
 #endif
