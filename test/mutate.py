@@ -420,12 +420,12 @@ def patch_of(m):
 def kept_in(folder):
     """The mutations of the patches that --keep wrote to a folder, by folder of the code, as plan() has them."""
     folders = {}
-    for name in sorted(os.listdir(folder)):
+    for name in sorted(n for n in os.listdir(folder) if n.endswith('.patch')):
         lines = open(os.path.join(folder, name)).read().split('\n')
         path, number, old, new = lines[0][6:], int(re.match(r'@@ -(\d+)', lines[2]).group(1)), lines[3][1:], lines[4][1:]
         if open(os.path.join(ROOT, path)).read().split('\n')[number - 1] != old:
             sys.exit('mutate: %s: line %d of %s is another one by now: use the commit that it was made of' % (name, number, path))
-        folders.setdefault(next(f for f in FOLDERS if path.startswith(f + '/')), []).append((path, number, old, 'again', new))
+        folders.setdefault(next((f for f in FOLDERS if path.startswith(f + '/')), os.path.dirname(path)), []).append((path, number, old, 'again', new))
     return folders
 
 

@@ -137,17 +137,19 @@ cpu_settle(struct options *o, bool eal)
 	return eal && o->cpu >= 0 ? place_eal(o) : 0;
 }
 
-/* What the nearest thing that two CPUs share is called. */
+/* Returns what the nearest thing that two CPUs share is called. Groups are parts of a package, or
+ * of the machine. */
 static const char *
 shared_name(hwloc_obj_t shared, bool one_numa)
 {
 	static char text[64];
 
 	if (hwloc_obj_type_is_cache(shared->type)) {
-		snprintf(text, sizeof(text), "they share an L%u cache",
-			shared->attr->cache.depth);
+		snprintf(text, sizeof(text), "they share an L%u cache", shared->attr->cache.depth);
 		return text;
 	}
+	while (shared->type == HWLOC_OBJ_GROUP && shared->parent != NULL)
+		shared = shared->parent;
 	switch (shared->type) {
 	case HWLOC_OBJ_PU:
 		return "one CPU";

@@ -55,15 +55,15 @@ enum perf_idle {
 struct options {
 	const struct perf_command *command;
 	const struct perf_command *commands; /* all of them */
-	const char *instance;           /* name of a primary */
-	const char *embedded;           /* configuration file of an embedded node, or NULL */
-	const char *address;            /* baseline: the server's address */
-	const char *kind;               /* baseline: tcp, udp, relay; floor: line */
-	const char *via;                /* baseline relay: where it listens */
-	uint16_t context;               /* own number */
-	struct pmx_addr to;             /* the responder */
-	uint32_t sizes[PERF_SIZES_MAX]; /* bytes */
-	unsigned size_count;            /* 0 = the test's own */
+	const char *instance;                /* name of a primary */
+	const char *embedded;                /* configuration file of an embedded node, or NULL */
+	const char *address;                 /* baseline: the server's address */
+	const char *kind;                    /* baseline: tcp, udp, relay; floor: line */
+	const char *via;                     /* baseline relay: where it listens */
+	uint16_t context;                    /* own number */
+	struct pmx_addr to;                  /* the responder */
+	uint32_t sizes[PERF_SIZES_MAX];      /* bytes */
+	unsigned size_count;                 /* 0 = the test's own */
 	uint64_t rounds, warmup;
 	double seconds, within;
 	uint32_t socket_bytes; /* baseline udp */

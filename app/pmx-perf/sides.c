@@ -29,25 +29,6 @@ short_send(struct session *s, struct pmx_addr to, uint8_t kind)
 
 /* ------------------------------------------------------------------ initiator */
 
-/* Is the node unknown? An unknown node and one that does not answer give the same error, but for
- * the former the engine reports it at once, and for the latter after all of its retries. It is
- * asked several times, because a busy machine may have slept meanwhile. */
-static bool
-is_unknown(struct session *s, const struct options *o, double waited)
-{
-	for (unsigned i = 0; i < 3 && waited >= AT_ONCE_S; i++) {
-		struct pmx_message m;
-		uint64_t start = rte_rdtsc();
-
-		if (short_send(s, o->to, KIND_PING) != 0 ||
-			perf_receive(s, &m, start + (uint64_t)(AT_ONCE_S * (double)perf_hz())) !=
-				-EHOSTUNREACH)
-			continue;
-		waited = (double)(rte_rdtsc() - start) / (double)perf_hz();
-	}
-	return waited < AT_ONCE_S;
-}
-
 static int
 greet(struct session *s, const struct options *o)
 {
@@ -69,7 +50,9 @@ greet(struct session *s, const struct options *o)
 		return 0;
 	}
 	fprintf(stderr, "pmx-perf: --to %u:%u: ", o->to.node, o->to.context);
-	if (e == -EHOSTUNREACH && is_unknown(s, o, waited))
+	/* an unknown node is reported at once, one that does not answer after all that it was
+	 * asked */
+	if (e == -EHOSTUNREACH && waited < AT_ONCE_S)
 		fprintf(stderr, "node %u is not in [nodes] of this node's configuration\n",
 			o->to.node);
 	else if (e == -EHOSTUNREACH || (e == -ETIMEDOUT && pmx_is_send_done(s->ctx, s->sent) != 1))

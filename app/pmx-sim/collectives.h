@@ -9,11 +9,11 @@
 #include "coll/tour.h"
 #include "sims.h"
 
-#define MTU  1500u
+#define MTU 1500u
 
-#define RUNS             2    /* collectives at once */
-#define BACKGROUND       1000 /* tag of timers of other traffic */
-#define PER_HOST_MAX     64
+#define RUNS         2    /* collectives at once */
+#define BACKGROUND   1000 /* tag of timers of other traffic */
+#define PER_HOST_MAX 64
 
 struct sent {
 	struct coll_out out;
@@ -37,7 +37,7 @@ struct run {
 	uint64_t done_at;
 };
 
-/* What runs now; one at a time. */
+/* There is one world at a time, in which collectives run. */
 extern struct coll_world {
 	struct sim *sim;
 	uint32_t per_node;
@@ -49,7 +49,7 @@ extern struct coll_world {
 	const uint32_t *neighbour; /* [hosts]: to whom it sends these */
 } world;
 
-/* What a run shows. */
+/* A run shows this. */
 struct outcome {
 	enum coll_generator generator;
 	double ns, predicted_ns, part; /* part: ns over the bound */
@@ -64,10 +64,12 @@ void run_begin(uint32_t run, const struct coll_plan *p);
 void run_end(uint32_t run);
 void run_all(void);
 uint64_t run_once(const struct coll_plan *p, uint64_t *ns);
-struct outcome run_plan(const struct coll_plan *p, const struct topology *t, const struct proto_config *proto);
+struct outcome run_plan(const struct coll_plan *p, const struct topology *t,
+	const struct proto_config *proto);
 struct coll_task coll_task_of(enum coll_kind kind, const struct topology *t, uint64_t bytes);
 struct coll_plan *coll_planned(enum coll_generator g, const struct coll_task *task);
-void world_open(const struct topology *t, uint32_t per_node, const struct proto_config *proto, bool permits);
+void world_open(const struct topology *t, uint32_t per_node, const struct proto_config *proto,
+	bool permits);
 void world_close(void);
 
 #endif

@@ -9,20 +9,22 @@
 
 #include "collectives.h"
 
-#define HEAD ((uint32_t)sizeof(struct wire_coll)) /* of a piece's message, and all of a permit */
-#define ROOM 64 /* frames of a core that a message may need */
+/* of a piece's message, and all of a permit */
+#define HEAD             ((uint32_t)sizeof(struct wire_coll))
+#define ROOM             64 /* frames of a core that a message may need */
 #define BACKGROUND_BYTES 20000
 #define NO_TAG           (UINT32_MAX - 1)
 /* tag of timers of messages within a node: and of the message */
 #define LOCAL            0x80000000u
-#define NONE UINT32_MAX
+#define NONE             UINT32_MAX
 
 struct coll_world world;
 
 void
 world_fail(const char *what)
 {
-	fprintf(stderr, "pmx-sim: at %.6f s: %s\n", world.sim ? (double)sim_now(world.sim) / 1e9 : 0, what);
+	fprintf(stderr, "pmx-sim: at %.6f s: %s\n",
+		world.sim ? (double)sim_now(world.sim) / 1e9 : 0, what);
 	exit(1);
 }
 
@@ -118,9 +120,10 @@ pump(uint32_t run, uint32_t rank)
 		if (o.go == COLL_GO_PIECE &&
 			!(x->plan->lists[rank].steps[o.step].flags & COLL_EAGER))
 			sim_permitted(world.sim, node_of(rank), node_of(o.peer), len);
-		if (sim_send(world.sim, node_of(rank), ctx_of(rank), node_of(o.peer), ctx_of(o.peer),
-			    len, new_tag(run, rank, &o)) != 0)
-			world_fail(sim_error(world.sim) ? sim_error(world.sim) : "a message cannot be sent");
+		if (sim_send(world.sim, node_of(rank), ctx_of(rank), node_of(o.peer),
+			    ctx_of(o.peer), len, new_tag(run, rank, &o)) != 0)
+			world_fail(sim_error(world.sim) ? sim_error(world.sim)
+							: "a message cannot be sent");
 	}
 	if (!r->done && coll_is_done(r->exec)) {
 		r->done = true;
@@ -225,7 +228,8 @@ open_flow(uint32_t from, uint32_t to)
 {
 	if (node_of(from) == node_of(to))
 		return;
-	if (sim_send(world.sim, node_of(from), ctx_of(from), node_of(to), ctx_of(to), 8, NO_TAG) != 0)
+	if (sim_send(world.sim, node_of(from), ctx_of(from), node_of(to), ctx_of(to), 8, NO_TAG) !=
+		0)
 		world_fail("a flow cannot be opened");
 	sim_watch(world.sim, node_of(from), ctx_of(from), node_of(to), ctx_of(to), true);
 }
@@ -312,7 +316,8 @@ run_all(void)
 	const uint64_t begin = sim_now(world.sim);
 
 	for (uint32_t run = 0; run < RUNS; run++) {
-		for (uint32_t r = 0; world.runs[run].plan != NULL && r < world.runs[run].plan->ranks; r++)
+		for (uint32_t r = 0;
+			world.runs[run].plan != NULL && r < world.runs[run].plan->ranks; r++)
 			pump(run, r);
 	}
 	while (world.left > 0) {

@@ -200,7 +200,7 @@ struct pmx_multicast {
  * otherwise by a list (multicast B): pushes to all of them, which the engine sends a piece to each
  * in turns. engine.multicast of the configuration says if so. The bytes of a part are packed for
  * the network, in memory of pmx_alloc(); one that takes more than 16 MiB there, or spans 4 GiB,
- * goes by the list.
+ * goes by the list. All that a multicast spans must lie in the area, also what its part leaves out.
  *
  * Multicasts of a member that are under way at a time may arrive in any order. One with PMX_ORDERED
  * is begun when all that this member began before in the group have ended, so every receiver has

@@ -390,7 +390,7 @@ int ctx_rejoin(struct pmx_context *ctx, struct channel_shm *shm, uint64_t mapped
 /* Makes a memfd of at least *len bytes, which it becomes, and maps it at *addr. Returns its
  * descriptor, or -errno. Huge pages are promised when they are mapped, others are not. */
 int pages_make(const char *name, uint64_t *len, void **addr, bool huge);
-/* The same with hugepages if it fills at least half of one, and some are free. */
+/* Does the same with hugepages if it fills at least half of one, and some are free. */
 int pages_alloc(uint64_t *len, void **addr);
 /* attach.c: requests to a primary, over any connection */
 /* Sends one request, with the descriptor `give` unless it is -1, and waits for the reply. fds: two

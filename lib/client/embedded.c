@@ -98,7 +98,7 @@ pmx_node_start(struct pmx_node **node, const struct pmx_node_params *given, char
 		return result;
 	}
 	n->way = &way_embedded;
-	n->services = client_services;
+	n->services = features_client;
 	pthread_mutex_init(&n->lock, NULL);
 	n->number = (uint16_t)n->embedded->config.id;
 	n->job = attach_job();

@@ -199,7 +199,7 @@ pmx_node_attach(struct pmx_node **node, const char *instance,
 		free(n);
 		return -ENAMETOOLONG;
 	}
-	n->services = client_services;
+	n->services = features_client;
 	strcpy(n->instance, instance);
 	n->job = attach_job();
 	pthread_mutex_init(&n->lock, NULL);

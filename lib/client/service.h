@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Services: what a context does besides plain messages, each a table of functions.
- * lib/features/client.c lists them; send.c, wait.c, context.c and others call them, in the context's thread. A function that a
- * service does not need is NULL.
+ * lib/features/client.c lists them; send.c, wait.c, context.c and others call them, in the
+ * context's thread. A function that a service does not need is NULL.
  */
 #ifndef PMX_CLIENT_SERVICE_H
 #define PMX_CLIENT_SERVICE_H
@@ -34,7 +34,8 @@ struct client_service {
 	/* [addr, addr + len) is about to be freed: ends whatever the library itself still reads or
 	 * writes there. */
 	void (*forget)(struct pmx_context *ctx, const void *addr, uint64_t len);
-	/* The application has closed the group; later: the engine has it no more, and it is freed. */
+	/* The application has closed the group; later: the engine has it no more, and it is
+	 * freed. */
 	void (*group_closes)(struct pmx_group *g);
 	void (*group_ends)(struct pmx_group *g);
 	/* The channel ends: ends what is under way with ECONNRESET. 0, or why it cannot end yet;
@@ -50,6 +51,6 @@ struct client_service {
 extern const struct client_service client_told, client_watch;
 /* All services, each before those that it is built on; NULL after the last. Defined by what lists
  * the features: lib/features/client.c. */
-extern const struct client_service *const client_services[];
+extern const struct client_service *const features_client[];
 
 #endif

@@ -7,8 +7,8 @@
 
 #include "coll/live.h"
 
-#define NONE           UINT16_MAX
-#define HASHES         64 /* of a group's last collectives, kept */
+#define NONE   UINT16_MAX
+#define HASHES 64 /* of a group's last collectives, kept */
 
 enum live_state { LIVE_FREE, LIVE_TAKEN, LIVE_RUNS, LIVE_ENDED };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The rails of a lane: by which link the next frame to a peer with several links goes, and the
- * questions by which dead links are found (lib/core/rails). Each lane finds out for itself, since only
- * its own frames show what its queues can reach. All functions run on the lane unless said
+ * questions by which dead links are found (lib/core/rails). Each lane finds out for itself, since
+ * only its own frames show what its queues can reach. All functions run on the lane unless said
  * otherwise.
  */
 #ifndef PMX_ENGINE_RAILS_H

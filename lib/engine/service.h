@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Services of the engine: what it does besides plain messages (remote memory, matching, groups,
- * collectives). Each is a table of functions, which a lane calls; lib/features/engine.c lists them. A
- * function that a service does not need is NULL. doc/architecture.md says how to add one.
+ * collectives). Each is a table of functions, which a lane calls; lib/features/engine.c lists them.
+ * A function that a service does not need is NULL. doc/architecture.md says how to add one.
  *
  * Design notes
  * 1. A service has a number, which tags the handles that it gives to the core and is the index of

@@ -10,6 +10,6 @@
 #include "match/client/pairs.h"
 #include "rma/client/rma.h"
 
-const struct client_service *const client_services[] = {&client_match, &client_pairs,
+const struct client_service *const features_client[] = {&client_match, &client_pairs,
 	&client_transfer, &client_memory, &client_group, &client_coll, &client_told, &client_watch,
 	NULL};

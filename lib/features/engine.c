@@ -11,5 +11,5 @@
 #include "rma/engine/rma.h"
 #include "node/node.h"
 
-const struct service_ops *const node_services[] = {&service_rma, &service_match, &service_group,
+const struct service_ops *const features_engine[] = {&service_rma, &service_match, &service_group,
 	&service_coll, NULL};

@@ -20,7 +20,7 @@
 
 /* of 32 members each */
 #define DIRECTORY_WORDS(members) (((members) + 31) / 32)
-#define BITS_WORDS(n) (((n) + 63) / 64)
+#define BITS_WORDS(n)            (((n) + 63) / 64)
 
 static inline void
 bit_set(uint64_t *bits, uint32_t n)

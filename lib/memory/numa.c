@@ -86,8 +86,8 @@ is_elsewhere(const char *what, int numa)
 		return false;
 	RTE_LOG(WARNING, USER1,
 		"pmx: NUMA node %d has no memory left for %s, which is taken from another node and "
-		"is slower there: reserve more hugepages (dpdk-config/hugepages.sh), or give the EAL "
-		"more of that node (--socket-mem)\n",
+		"is slower there: reserve more hugepages (dpdk-config/hugepages.sh), or give the "
+		"EAL more of that node (--socket-mem)\n",
 		numa, what);
 	return true;
 }
@@ -125,8 +125,7 @@ numa_ring(const char *name, unsigned entries, unsigned flags, int numa)
 struct rte_mempool *
 numa_pool(const char *name, unsigned count, unsigned cache, uint16_t priv, uint16_t room, int numa)
 {
-	struct rte_mempool *pool =
-		rte_pktmbuf_pool_create(name, count, cache, priv, room, numa);
+	struct rte_mempool *pool = rte_pktmbuf_pool_create(name, count, cache, priv, room, numa);
 
 	if (pool == NULL && is_elsewhere(name, numa))
 		pool = rte_pktmbuf_pool_create(name, count, cache, priv, room, SOCKET_ID_ANY);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * On which NUMA node (libnuma) memory of the EAL lies. What a lane and its contexts use is on the
- * node of the lane's CPU, packet buffers on that of the port which reads and writes them. Where that
- * node has no hugepages left, memory is taken from another, and the log says so. On a machine with
- * one node all of this means that one. Called in the starting thread.
+ * node of the lane's CPU, packet buffers on that of the port which reads and writes them. Where
+ * that node has no hugepages left, memory is taken from another, and the log says so. On a machine
+ * with one node all of this means that one. Called in the starting thread.
  */
 #ifndef PMX_MEMORY_NUMA_H
 #define PMX_MEMORY_NUMA_H

@@ -180,9 +180,11 @@ set_key(const struct reader *r, const struct key *k, const char *section, const 
 static int
 set_defaults(const struct reader *r, const char *section, void *base)
 {
-	for (size_t i = 0; i < config_key_count; i++) {
-		if (strcmp(config_keys[i].section, section) == 0 && config_keys[i].fallback != NULL &&
-			set_key(r, &config_keys[i], section, config_keys[i].fallback, base) != 0)
+	for (size_t i = 0; i < node_config_key_count; i++) {
+		if (strcmp(node_config_keys[i].section, section) == 0 &&
+			node_config_keys[i].fallback != NULL &&
+			set_key(r, &node_config_keys[i], section, node_config_keys[i].fallback,
+				base) != 0)
 			return -1;
 	}
 	return 0;
@@ -193,12 +195,13 @@ unknown_key(const struct reader *r, const char *section, const char *kind, const
 {
 	char known[512] = "";
 
-	for (size_t i = 0; i < config_key_count; i++) {
-		if (strcmp(config_keys[i].section, kind) != 0)
+	for (size_t i = 0; i < node_config_key_count; i++) {
+		if (strcmp(node_config_keys[i].section, kind) != 0)
 			continue;
 		size_t n = strlen(known);
 
-		snprintf(known + n, sizeof(known) - n, "%s%s", n ? ", " : "", config_keys[i].name);
+		snprintf(known + n, sizeof(known) - n, "%s%s", n ? ", " : "",
+			node_config_keys[i].name);
 	}
 	return complain(r, section, key, 0, "unknown key; [%s] has: %s", kind, known);
 }
@@ -214,10 +217,10 @@ read_section(const struct reader *r, struct rte_cfgfile *file, const char *secti
 	for (int i = 0; i < n; i++) {
 		const struct key *k = NULL;
 
-		for (size_t j = 0; j < config_key_count; j++) {
-			if (strcmp(config_keys[j].section, kind) == 0 &&
-				strcmp(config_keys[j].name, entries[i].name) == 0)
-				k = &config_keys[j];
+		for (size_t j = 0; j < node_config_key_count; j++) {
+			if (strcmp(node_config_keys[j].section, kind) == 0 &&
+				strcmp(node_config_keys[j].name, entries[i].name) == 0)
+				k = &node_config_keys[j];
 		}
 		if (k == NULL)
 			return unknown_key(r, section, kind, entries[i].name);

@@ -20,7 +20,7 @@
 #define OF_RANGE(field) offsetof(struct config_range, field), 0
 #define TEXT(t, f)      0, sizeof(((struct t *)0)->f)
 
-const struct key config_keys[] = {
+const struct key node_config_keys[] = {
 	{"node", "id", KIND_U32, AGREES(id), 0, WIRE_NODES_MAX - 1, NULL, "number",
 		"this node's number; the same in every node's [nodes]"},
 	{"node", "name", KIND_NAME, DIFFERS(name), TEXT(config, name), "pmx0", "name",
@@ -242,15 +242,15 @@ const struct key config_keys[] = {
 		"of one context; 0: limits.shared_bytes"},
 };
 
-const size_t config_key_count = sizeof(config_keys) / sizeof(config_keys[0]);
+const size_t node_config_key_count = sizeof(node_config_keys) / sizeof(node_config_keys[0]);
 
 void
 node_config_print_doc(FILE *out)
 {
 	const char *section = "";
 
-	for (size_t i = 0; i < config_key_count; i++) {
-		const struct key *k = &config_keys[i];
+	for (size_t i = 0; i < node_config_key_count; i++) {
+		const struct key *k = &node_config_keys[i];
 
 		if (strcmp(section, k->section) != 0) {
 			section = k->section;
@@ -302,8 +302,8 @@ void
 node_config_agreed(const struct config *c, void (*value)(void *arg, const void *bytes, size_t len),
 	void *arg)
 {
-	for (size_t i = 0; i < config_key_count; i++) {
-		const struct key *k = &config_keys[i];
+	for (size_t i = 0; i < node_config_key_count; i++) {
+		const struct key *k = &node_config_keys[i];
 		const char *at = (const char *)c + k->offset;
 
 		if (k->rules & RULE_AGREES)
@@ -325,8 +325,8 @@ bool
 node_config_may_become(const struct config *before, const struct config *after, char *error,
 	uint32_t error_len)
 {
-	for (size_t i = 0; i < config_key_count; i++) {
-		const struct key *k = &config_keys[i];
+	for (size_t i = 0; i < node_config_key_count; i++) {
+		const struct key *k = &node_config_keys[i];
 		const bool of_link = strcmp(k->section, "link") == 0;
 
 		if (k->rules & RULE_LIVE || strcmp(k->section, "contexts") == 0)

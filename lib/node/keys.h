@@ -33,7 +33,7 @@ struct key {
 #define RULE_AGREES 0x1 /* the same in two primaries for one to take over from the other */
 #define RULE_LIVE   0x2 /* may change in a running node */
 
-extern const struct key config_keys[];
-extern const size_t config_key_count;
+extern const struct key node_config_keys[];
+extern const size_t node_config_key_count;
 
 #endif

@@ -60,6 +60,14 @@ number_buffer(struct rte_mempool *pool, void *arg, void *obj, unsigned index)
 	n->bufs[index] = (struct buf_state){.owner = BUF_FREE, .m = obj, .next = UINT32_MAX};
 }
 
+/* Whether the EAL has memory of a fixed amount on that node. */
+static bool
+has_heap(int numa, struct rte_malloc_socket_stats *heap)
+{
+	return rte_malloc_get_socket_stats(numa, heap) == 0 &&
+		heap->heap_totalsz_bytes >= HEAP_OF_M;
+}
+
 /* For limits.mbufs = auto: as many as all contexts need to be open with the buffers of a default
  * one, if the EAL's memory suffices. */
 static void
@@ -72,8 +80,7 @@ choose_buffers(struct config *c, int numa)
 	struct config_memory m;
 
 	c->mbufs = wanted;
-	if (rte_malloc_get_socket_stats(numa, &heap) != 0 ||
-		heap.heap_totalsz_bytes < HEAP_OF_M)
+	if (!has_heap(numa, &heap) && !has_heap((int)rte_socket_id(), &heap))
 		return; /* the EAL's heap grows on demand */
 	node_config_memory(c, page_bytes, &m);
 	if (c->alone) {
@@ -132,6 +139,11 @@ make_pool(struct node *n)
 			c->mbufs, n->frame_room,
 			(uint32_t)((uint64_t)c->mbufs * (n->frame_room + 384) >> 20),
 			rte_strerror(rte_errno));
+	const struct rte_mempool_memhdr *at = STAILQ_FIRST(&n->pool->mem_list);
+	const struct rte_memseg *page = at != NULL ? rte_mem_virt2memseg(at->addr, NULL) : NULL;
+
+	if (page != NULL)
+		n->pool_numa = page->socket_id;
 	n->bufs_count = c->mbufs;
 	n->bufs = calloc(c->mbufs, sizeof(*n->bufs));
 	if (n->bufs == NULL)
@@ -165,8 +177,7 @@ open_links(struct node *n)
 			char name[32];
 
 			snprintf(name, sizeof(name), "pmx_%u_link_%u", c->id, i);
-			n->handover[i] =
-				numa_ring(name, HANDOVER_RING, RING_F_SC_DEQ, n->numa[0]);
+			n->handover[i] = numa_ring(name, HANDOVER_RING, RING_F_SC_DEQ, n->numa[0]);
 			if (n->handover[i] == NULL)
 				return fail(n, -ENOMEM, "[link %u]: no memory for hand-over", i);
 		}
@@ -382,9 +393,8 @@ place(struct node *n)
 
 	for (unsigned lane = 0; lane < n->config.lanes; lane++)
 		n->numa[lane] = numa_of_lane(lane);
-	n->pool_numa = strcmp(first->driver, "ethdev") == 0
-		? numa_of_port(first->port, n->numa[0])
-		: n->numa[0];
+	n->pool_numa = strcmp(first->driver, "ethdev") == 0 ? numa_of_port(first->port, n->numa[0])
+							    : n->numa[0];
 }
 
 static int
@@ -411,7 +421,7 @@ node_make(struct node **out, struct config *config, char *error, uint32_t error_
 	config->peers = NULL;
 	descriptors_raise(node_config_descriptors(&n->config));
 	pthread_mutex_init(&n->command_lock, NULL);
-	e = services_init(&n->services, node_services);
+	e = services_init(&n->services, features_engine);
 	mappings_init(&n->mappings, n->links, &n->link_count);
 	place(n);
 	if (e == 0)

@@ -10,7 +10,7 @@
 
 /* The services of every node; NULL after the last. Defined by what lists the features:
  * lib/features/engine.c. */
-extern const struct service_ops *const node_services[];
+extern const struct service_ops *const features_engine[];
 
 /* Starts a node from a configuration, which passes to the node. The EAL must run. 0, or a negative
  * errno with a message in error. node_stop() frees what node_start() made; lanes must not poll any

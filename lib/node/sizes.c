@@ -141,9 +141,9 @@ endpoint_highest(void)
 {
 	uint32_t highest = WIRE_MATCHED;
 
-	for (unsigned i = 0; node_services[i] != NULL; i++) {
-		uint32_t last = node_services[i]->endpoints
-			? 31 - (uint32_t)__builtin_clz(node_services[i]->endpoints)
+	for (unsigned i = 0; features_engine[i] != NULL; i++) {
+		uint32_t last = features_engine[i]->endpoints
+			? 31 - (uint32_t)__builtin_clz(features_engine[i]->endpoints)
 			: 0;
 
 		highest = RTE_MAX(highest, last * WIRE_CONTEXTS_MAX);

@@ -63,8 +63,8 @@ const char *part_check(const struct part *p);
 /* Begin an iteration over *p, which must have passed part_check. *p is copied; what it points at is
  * not. */
 void part_begin(struct part_iterator *it, const struct part *p);
-/* Leave out runs that end before byte `from` of the region, as far as that can be done at once: runs
- * before it may still come. */
+/* Leave out runs that end before byte `from` of the region, as far as that can be done at once:
+ * runs before it may still come. */
 void part_seek(struct part_iterator *it, uint64_t from);
 /* Get the next run. Returns false if there are no more. DIFF: bytes that change during the
  * iteration may or may not be found. */

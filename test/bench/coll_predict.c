@@ -11,7 +11,7 @@
 #include "coll/plan.h"
 #include "core/wire/wire.h"
 
-/* Frames of 1500 bytes as lib/coll/client/coll.c and coll_plans.c count them. */
+/* Frames of 1500 bytes as lib/coll/client/coll.c and plans.c count them. */
 #define PAYLOAD 1448 /* `payload_max` of pmx-ctl stat */
 #define PIECE   ((PAYLOAD - sizeof(struct wire_coll)) & ~63ull)
 

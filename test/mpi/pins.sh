@@ -6,7 +6,7 @@
 # cache, of two ranks on two hosts (namespaces; a CPU and a primary each, ranks are secondaries, udp link, which long messages leave
 # from the application's memory). Prints a row for each program and size. Root, hugepages.
 #   NPB_DIR=DIR   binaries of the NAS parallel benchmarks, named PROGRAM.CLASS.RANKS; without it LAMMPS alone
-#   SIZES="..."   entries of the cache (1 4 16 64 1024); 0: it is switched off
+#   SIZES="..."   entries of the cache (2 4 16 64 1024); 0: it is switched off
 set -u
 . "$(dirname "$0")/../system/common.bash"
 suite=mpi_pins
@@ -25,7 +25,7 @@ fi
 # watch FILE: the counters of both primaries' contexts, again and again, since they end with the ranks
 watch() {
 	local host
-	while sleep 0.1; do
+	while sleep 0.03; do
 		for host in 0 1; do
 			"$build/app/pmx-ctl" --instance "$tag$host" --json memory 2>/dev/null | tr -d ' ",' |
 				awk -F: -v host=$host '/^context/ {c = $2} /^pin_hits/ {h = $2} /^pin_misses/ {m = $2} /^pin_evictions/ {e = $2}
@@ -38,7 +38,7 @@ printf '%-28s %8s %10s %10s %10s %10s %8s\n' program entries hits misses evictio
 for program in "${programs[@]}"; do
 	short=$(basename "${program##*/}")
 	[[ $program != lmp* ]] || short="lmp $(basename "$program")"
-	for entries in ${SIZES:-1 4 16 64 1024}; do
+	for entries in ${SIZES:-2 4 16 64 1024}; do
 		for host in 0 1; do
 			if [ "$entries" = 0 ]; then
 				sed -i '/^pin_/d; /^\[limits\]/a pin_cache = off' "$dir/shared.$host.ini"

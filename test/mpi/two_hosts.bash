@@ -38,6 +38,8 @@ host=\$(hostname); host=\${host#host}
 export FI_PROVIDER_PATH=$build/ofi ${over_pmx[*]}
 if [ \$way = shared ]; then
 	export FI_PMX_INSTANCE=$tag\$host
+elif [ \$way = attached ]; then # as secondaries of the same primaries
+	export FI_PMX_INSTANCE=$tag\$host PMX_ATTACH=secondary LD_LIBRARY_PATH=$build/lib
 else
 	. $dir/\$way.\$host
 	export PMX_ATTACH=embedded PMX_CONFIG=$dir/\$way.\$host.ini LD_LIBRARY_PATH=$build/lib

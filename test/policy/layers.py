@@ -25,7 +25,7 @@ INCLUDE_DIRS = ('include', 'lib', 'drivers')  # `inc` in meson.build
 NOT_SOURCES = ('doc',)  # it has an example
 PROGRAMS = ('app', 'mpi')  # with objects that are in no static library
 # declared by a library, and defined by what uses it, as a callback
-HOOKS = ('proto_assert_failed', 'node_services', 'client_services')
+HOOKS = ('proto_assert_failed', 'features_engine', 'features_client')
 FOLDER_ROW = re.compile(r'^\| `([^`]+)` \|.*\| ([^|]*) \|$')
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]')
 NM_LINE = re.compile(r'^(.*):([0-9a-f]*) +([A-Za-z]) (\S+)$')

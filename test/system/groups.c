@@ -6,10 +6,10 @@
  * Commands: barrier, lock L, try L, unlock L, close, reattach; work N L FILE: N times the number in
  * FILE grows by one under lock L, with a barrier before and after; share N WRITERS: N rounds in
  * which the first members write a shared region, and the others come and go; casts RANK N BYTES
- * [stride|bitmap|diff]: N multicasts of that member to all, which check the bytes; subscribe R, update R N: bytes of
- * region R become N; byte R: tells the last one; collectives N SLOW: N rounds of an allreduce, a
- * bcast and an allgather, whose results are checked; the last SLOW ranks sleep after each
- * beginning; quit.
+ * [stride|bitmap|diff]: N multicasts of that member to all, which check the bytes; subscribe R,
+ * update R N: bytes of region R become N; byte R: tells the last one; collectives N SLOW: N rounds
+ * of an allreduce, a bcast and an allgather, whose results are checked; the last SLOW ranks sleep
+ * after each beginning; quit.
  * It tells "COMMAND: ERROR", with the rank because of which; "gone RANK: ERROR", "over RANK:
  * ERROR".
  */
@@ -354,11 +354,14 @@ casts(const char *what, unsigned sender, unsigned rounds, unsigned len, unsigned
 	for (unsigned i = 0; i < len / 64; i += 3)
 		bits[i / 64] |= 1ull << i % 64;
 	const struct pmx_part kinds[] = {
-		[1] = {.kind = PMX_PART_STRIDE,
-			.dims = 1,
-			.block = 24,
-			.interval = {80},
-			.count = {len / 80}},
+		[1] =
+			{
+				.kind = PMX_PART_STRIDE,
+				.dims = 1,
+				.block = 24,
+				.interval = {80},
+				.count = {len / 80},
+			},
 		[2] = {.kind = PMX_PART_BITMAP, .unit = 64, .bits = bits},
 		[3] = {.kind = PMX_PART_DIFF, .twin = twin},
 	};

@@ -204,6 +204,8 @@ END
 mkdir "$dir/src"
 (cd "$root" && cp -r --parents lib/core/proto lib/core/wire lib/coll lib/sim lib/group lib/match lib/rma lib/plot lib/core/lhs lib/core/rails lib/channel/*.h app/pmx-sim drivers/fault_model.[ch] "$dir/src")
 compile=(cc -O1 -march=native -D_GNU_SOURCE -w -Ilib -Idrivers)
+# the pure parts alone
+rm -r "$dir"/src/lib/*/client "$dir"/src/lib/*/engine
 (cd "$dir/src" && for file in $(find . -name '*.c'); do
 	echo "${compile[*]} -c -o ${file%.c}.o $file"
 done | xargs -P "$(nproc)" -I{} sh -c {} && ar qc all.a $(find . -name '*.o')) >"$dir/log" 2>&1

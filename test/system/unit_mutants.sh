@@ -36,7 +36,7 @@ sound_objects() {
 mutant_program() {
 	local at=$dir/$1/$2 source
 	source=$(sed -n 's/^+++ b\///p' "$3")
-	mkdir -p "$at/lib" && cp -r "$root/include" "$at/" && cp -r "$root/lib/${library[$1]}" "$root/lib/core/wire" "$at/lib/" && cp "$dir/$1/sound"/*.o "$at/" &&
+	mkdir -p "$at" && (cd "$root" && cp -r --parents include "lib/${library[$1]}" lib/core/wire "$at/") && cp "$dir/$1/sound"/*.o "$at/" &&
 		(cd "$at" && patch -s -F0 -p1 <"$3") && compile "$at" "$at/$source" "$at/$(basename "$source" .c).o" &&
 		${CC:-cc} -o "$at/test" "$at"/*.o -lcmocka
 }

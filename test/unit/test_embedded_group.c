@@ -658,6 +658,42 @@ group__multicast_in_parts(void **state)
 	pmx_group_set_free(set);
 }
 
+/* What differs from one twin goes to two sets at once: neither ends the other's. */
+static void
+group__multicasts_of_one_twin(void **state)
+{
+	static uint8_t local[AREA_BYTES], twin[AREA_BYTES];
+	const uint32_t ranks[2][3] = {{3, 4, 5}, {1, 2, 0}};
+	const struct pmx_part part = {.kind = PMX_PART_DIFF, .twin = twin};
+	struct pmx_group_set *sets[2];
+	pmx_request r[2] = {0};
+
+	(void)state;
+	all_have_areas();
+	for (unsigned i = 0; i < AREA_BYTES; i += 10)
+		local[i] = 7;
+	for (unsigned k = 0; k < 2; k++) {
+		sets[k] = set_of(0, 3, ranks[k]);
+		const struct pmx_multicast m = {
+			.set = sets[k],
+			.area = AREA,
+			.local = local,
+			.len = AREA_BYTES,
+			.part = &part,
+		};
+
+		assert_int_equal(pmx_group_multicast(group[0], &m, &r[k]), 0);
+	}
+	for (unsigned k = 0; k < 2; k++) {
+		UNTIL((ended[0] = pmx_test(ctx[0], &r[k], NULL)) != 0);
+		assert_int_equal(ended[0], 1);
+		pmx_group_set_free(sets[k]);
+	}
+	for (unsigned n = 0; n < ALL; n++)
+		assert_memory_equal(areas[n], local, AREA_BYTES);
+	assert_memory_equal(twin, local, AREA_BYTES);
+}
+
 /* More receivers than the context may have transfers, several at once, beside own transfers. */
 static void
 group__multicasts_at_once(void **state)
@@ -1163,8 +1199,8 @@ rhi_sub__sharers_end(void **state)
 
 enum verb { PUSH, MULTICAST, UPDATE, ISEND, PULL, IRECV, VERBS };
 
-/* Member 0 begins that with a part, and member 3 does what it needs for it. Returns how it ended, or
- * that it did not begin. */
+/* Member 0 begins that with a part, and member 3 does what it needs for it. Returns how it ended,
+ * or that it did not begin. */
 static int
 tries(enum verb verb, const struct pmx_part *part, const struct pmx_group_set *set)
 {
@@ -1195,10 +1231,10 @@ tries(enum verb verb, const struct pmx_part *part, const struct pmx_group_set *s
 		.peer = member(0),
 		.data = other,
 		/* as long as what is received */
-		.len = verb != IRECV || part == NULL     ? sizeof(other)
+		.len = verb != IRECV || part == NULL    ? sizeof(other)
 			: part->kind == PMX_PART_STRIDE ? part->block * part->count[0]
 			: part->kind == PMX_PART_BITMAP ? 4 * part->unit
-							 : sizeof(other),
+							: sizeof(other),
 	};
 	pmx_transfer_id id;
 	int result;
@@ -1234,11 +1270,13 @@ rhi_t1__which_verb_takes_which_part(void **state)
 	static const uint64_t bits = 0x0F; /* four units */
 	static uint8_t twin[512];
 	static const uint32_t ranks[] = {3, 4, 5}; /* by the network */
-	const struct pmx_part stride = {.kind = PMX_PART_STRIDE,
+	const struct pmx_part stride = {
+		.kind = PMX_PART_STRIDE,
 		.dims = 1,
 		.block = 8,
 		.interval = {16},
-		.count = {30}};
+		.count = {30},
+	};
 	const struct pmx_part bitmap = {.kind = PMX_PART_BITMAP, .unit = 8, .bits = &bits},
 			      diff = {.kind = PMX_PART_DIFF, .twin = twin},
 			      with_twin = {.kind = PMX_PART_TWIN, .twin = twin};
@@ -1352,6 +1390,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(group__rank_0_ends, start, stop),
 		cmocka_unit_test_setup_teardown(group__multicast, start, stop),
 		cmocka_unit_test_setup_teardown(group__multicast_in_parts, start, stop),
+		cmocka_unit_test_setup_teardown(group__multicasts_of_one_twin, start, stop),
 		cmocka_unit_test_setup_teardown(group__multicasts_at_once, start, stop),
 		cmocka_unit_test_setup_teardown(group__multicasts_in_order, start, stop),
 		cmocka_unit_test_setup_teardown(group__multicast_says_who_has_it_not, start, stop),

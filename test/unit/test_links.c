@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Peers with several links: which of them frames take (lib/core/rails), what counts as lost when frames
- * of two links overtake each other (lib/core/proto/order.c), and both together in the simulator.
+ * Peers with several links: which of them frames take (lib/core/rails), what counts as lost when
+ * frames of two links overtake each other (lib/core/proto/order.c), and both together in the
+ * simulator.
  */
 #include <setjmp.h>
 #include <stdarg.h>

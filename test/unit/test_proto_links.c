@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The PM core: frames of a node that come by several links and overtake each other there
- * (lib/core/proto/order.c). One behaviour a test. Virtual time; frames are handed to the core with the
- * link that they came by, and what it answers is looked at, so no network takes part.
+ * (lib/core/proto/order.c). One behaviour a test. Virtual time; frames are handed to the core with
+ * the link that they came by, and what it answers is looked at, so no network takes part.
  */
 #include "proto_cases.h"
 

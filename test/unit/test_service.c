@@ -300,7 +300,7 @@ static const struct service_ops service_echo = {
 };
 
 /* In the place of lib/features/engine.c. */
-const struct service_ops *const node_services[] = {&service_rma, &service_match, &service_echo,
+const struct service_ops *const features_engine[] = {&service_rma, &service_match, &service_echo,
 	NULL};
 
 /* ------------------------------------------------------------------ the client's side */
@@ -322,7 +322,7 @@ static const struct client_service client_echo = {
 	.name = "echo", .completions = ECHO_COMPLETION, .results = echo_client_results};
 
 /* In the place of lib/features/client.c. */
-const struct client_service *const client_services[] = {&client_match, &client_transfer,
+const struct client_service *const features_client[] = {&client_match, &client_transfer,
 	&client_memory, &client_echo, NULL};
 
 static void
@@ -486,7 +486,7 @@ services__two_that_want_the_same_are_refused(void **state)
 	struct services s;
 
 	(void)state;
-	assert_int_equal(services_init(&s, node_services), 0);
+	assert_int_equal(services_init(&s, features_engine), 0);
 	assert_int_equal(services_init(&s, twice), -EINVAL);
 	assert_int_equal(services_init(&s, endpoint), -EINVAL);
 	assert_int_equal(services_init(&s, unnumbered), -EINVAL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Collectives, on the application's side: the verbs. What is asked is checked here, planned
- * (coll_plans.c), and described to the engine (coll_submit.c). Runs in the context's thread.
+ * (plans.c), and described to the engine (submit.c). Runs in the context's thread.
  */
 #include <errno.h>
 #include <stdio.h>

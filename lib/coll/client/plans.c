@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * See coll_plans.h. Which generator is taken is decided once for a kind, a root, and all sizes up
+ * See plans.h. Which generator is taken is decided once for a kind, a root, and all sizes up
  * to the next power of two; a plan is made for each size, and the last ones are kept.
  */
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A collective as the library describes it to the engine: coll_submit.c. One thread.
+ * A collective as the library describes it to the engine: submit.c. One thread.
  */
 #ifndef PMX_CLIENT_COLL_SUBMIT_H
 #define PMX_CLIENT_COLL_SUBMIT_H
@@ -55,7 +55,41 @@ uint64_t coll_clock_ns(void);
 int coll_call_begin(struct pmx_group *g, struct call *c, const struct coll_plan *p,
 	pmx_request *request);
 
-/* What client_coll does: coll.c. */
+/* ---------------------------------------------------------------- submit.c */
+
+/* Makes plans for its members, as plans_open(). */
+int collectives_plans(const struct pmx_group *g, struct topology *topology, struct coll_plans **out,
+	char *error, uint32_t error_len);
+/* Begins a collective of the library's own by such a plan: a barrier, an allgather, an allreduce of
+ * the greatest of 64-bit numbers, or a survey's round, of which each member has a block to send and
+ * one to receive. Errors as of the verbs. */
+int collectives_begin(struct pmx_group *g, const struct coll_plan *p, const void *in, void *out,
+	pmx_request *request);
+
+/* ---------------------------------------------------------------- survey.c */
+
+/* Begins a survey of the group; survey: passes to it, also if this fails. 0; -ENOMEM. */
+int client_survey_new(struct pmx_survey **out, struct pmx_group *g, struct survey *survey);
+/* 0: not yet, after up to so long; 1: it has ended; or why it cannot go on. */
+int client_survey_go_on(struct pmx_survey *s, int64_t timeout_us);
+const struct survey *client_survey_of(const struct pmx_survey *s);
+void client_survey_free(struct pmx_survey *s);
+/* The application has closed the group. */
+void client_survey_abandon(struct pmx_group *g);
+
+/* ---------------------------------------------------------------- adapt.c */
+
+/* Before a collective begins: 0: it may; -EAGAIN: the members have to tell each other something
+ * first, or measure. */
+int adaptation_due(struct pmx_group *g);
+/* One begins that was predicted to take so long, ns; 0: nobody knows. Returns where the time of its
+ * end goes, or NULL: nobody needs it. */
+uint64_t *adaptation_begins(struct pmx_group *g, uint64_t predicted_ns);
+/* That one could not begin after all. */
+void adaptation_has_not_begun(struct pmx_group *g);
+void adaptation_free(struct pmx_group *g);
+
+/* These are the functions of client_coll: coll.c. */
 void collectives_close(struct pmx_context *ctx);
 void collectives_results(struct pmx_context *ctx, const struct completion *c);
 int collectives_leave(struct pmx_context *ctx);

@@ -11,8 +11,8 @@
  *    valid, and zeroed memory is an empty ring.
  * 2. The writer stores the mark last with release order; the reader loads it with acquire order
  *    before it reads anything else of the entry. These two are the ring's only synchronisation.
- * 3. The writer does not read the reader's position here: lib/core/proto grants the room, so a message
- *    for a full ring is refused before it is acknowledged.
+ * 3. The writer does not read the reader's position here: lib/core/proto grants the room, so a
+ *    message for a full ring is refused before it is acknowledged.
  * 4. The first bytes of a bulk message are in its entry too, so searching never touches bulk memory
  *    (LHS-6).
  */

@@ -113,6 +113,16 @@ flow_await_credit(struct proto *p, struct flow *f, uint64_t now)
 	}
 }
 
+/* Of so many frames that were Acked, from the first on, the longest is known to pass. */
+static void
+learn_length(struct proto *p, struct path *t, uint32_t first, uint32_t frames)
+{
+	for (uint32_t i = first; frames-- > 0; i = p->txds[i].next) {
+		if (p->txds[i].len > t->passes)
+			path_passes(t, p->txds[i].len);
+	}
+}
+
 void
 ack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t now)
 {
@@ -126,11 +136,15 @@ ack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t
 	uint32_t rtt = measure_rtt(p, t, h, now_ts);
 
 	if (ack != f->snd_una) {
-		if (unlikely(p->txds[f->tx_head].len > t->passes))
-			path_passes(t, p->txds[f->tx_head].len);
 		bool used = t->inflight_bytes >= t->cc.window_bytes / 2 ||
 			t->inflight_frames >= t->cc.window_frames / 2;
+		const uint32_t first = f->tx_head, frames = ack - f->snd_una;
 		uint32_t bytes = free_acked(p, f, t, ack);
+
+		/* what is long on average has a long one */
+		if (unlikely(bytes > PAYLOAD_SURE + WIRE_HDR_BYTES) && t->passes < t->payload_max &&
+			(t->probe_len != 0 || bytes > frames * (PAYLOAD_SURE + WIRE_HDR_BYTES)))
+			learn_length(p, t, first, frames);
 		bool late = f->retries != 0;
 
 		f->tx_state = FLOW_TX_OPEN;

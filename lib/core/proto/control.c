@@ -104,7 +104,7 @@ proto_announce(struct proto *p, void *head, uint64_t now)
 	put_hello(p, p->cfg.node, 0, 0, (uint8_t *)head + WIRE_HDR_BYTES);
 }
 
-/* seq, len: 0 asks for life; PING_SHORT and 0, or the same length twice: whether frames pass. */
+/* seq, len: 0 asks for life; a length, twice: whether such frames pass. */
 static void
 emit_ping(struct proto *p, const struct path *t, struct proto_out *o, uint32_t now_ts, uint32_t seq,
 	uint16_t len)
@@ -136,10 +136,10 @@ control_tx(struct proto *p, struct proto_out *out, unsigned n, uint32_t now_ts)
 			emit_ping(p, t, &out[k++], now_ts, 0, 0);
 			t->ping_due = false;
 		} else if (t->probes_due != 0) {
-			/* first a short one, then one as long as the frames that may not pass */
-			const uint16_t len = --t->probes_due == 0 ? t->probe_len : 0;
+			/* first one that surely passes, then one as long as those that may not */
+			const uint16_t len = --t->probes_due == 0 ? t->probe_len : PAYLOAD_SURE;
 
-			emit_ping(p, t, &out[k++], now_ts, len != 0 ? len : PING_SHORT, len);
+			emit_ping(p, t, &out[k++], now_ts, len, len);
 		}
 		if (t->hello_due || t->ping_due || t->probes_due != 0)
 			continue;

@@ -247,7 +247,7 @@ flow_abort_rx(struct proto *p, struct flow *f, enum flow_rx_state state)
 		entries++;
 		bulks += f->need_bulks;
 	}
-	frames_release(p, &f->frags);
+	rxds_release(p, &f->frags);
 	flow_drop_held(p, f);
 	f->frags_left = f->frags_bulks = 0;
 	f->acks_owed = 0;

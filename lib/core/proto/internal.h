@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * State of the PM core, private to the files of lib/core/proto. All of it belongs to the thread that
- * owns the struct proto. Lists are linked by index, so that the whole state is one block of memory
- * whose only pointers into itself are the array bases.
+ * State of the PM core, private to the files of lib/core/proto. All of it belongs to the thread
+ * that owns the struct proto. Lists are linked by index, so that the whole state is one block of
+ * memory whose only pointers into itself are the array bases.
  *
  * All timers:
  *   flow.rto_at     send probes first, then retransmit what awaits an Ack (PM-S4), or ask for room;
@@ -23,9 +23,7 @@
 #define NIL          UINT32_MAX
 /* Payload that is taken to pass wherever anything does: of IPv6's smallest MTU, tunnelled. */
 #define PAYLOAD_SURE 1200
-/* Sequence numbers of PINGs: 0 asks for life, others whether frames pass: of a long one its
- * length. */
-#define PING_SHORT   1
+/* PINGs of sequence 0 ask for life, others whether frames pass, as long as that number. */
 #define UNITS_PER_US (WIRE_TSTAMP_HZ / 1000000) /* of time stamps */
 
 #define PROTO_ASSERT(x)                                                                            \
@@ -195,7 +193,7 @@ struct path {
 	uint32_t too_long;    /* struct proto_path_stat */
 	uint16_t probe_len;   /* payload of the frames whose passing is asked for; 0: none */
 	uint16_t passes;      /* the longest that is known to pass: PAYLOAD_SURE.. */
-	uint8_t probe_shorts; /* short ones answered meanwhile */
+	uint8_t probe_shorts; /* those of PAYLOAD_SURE that were answered meanwhile */
 	uint8_t probes_due;
 	uint32_t window;        /* smaller of both reorder windows */
 	struct wire_hello told; /* by the peer's last HELLO that was believed, or by any while there
@@ -519,7 +517,7 @@ void room_pass(struct proto *p, struct flow *f);
 void room_add(struct proto *p, struct context *c, uint32_t entries, uint32_t bulks);
 void room_feed(struct proto *p);
 uint16_t room_credit(struct proto *p, struct flow *f);
-uint32_t frames_release(struct proto *p, struct list *l);
+uint32_t rxds_release(struct proto *p, struct list *l);
 void flow_drop_held(struct proto *p, struct flow *f);
 
 /* flow.c */

@@ -191,9 +191,12 @@ refuse_long(struct proto *p, const struct path *t)
 	}
 }
 
-/* Rounds of a short and a long PING, as many as timeouts. A full queue takes the long ones alone, so
- * nothing is concluded of frames as long as one that was Acked before. */
-#define PROBE_ROUNDS 6
+/* Rounds of a PING as long as what surely passes and of a longer one, as many as timeouts. In a
+ * full queue both fare much alike, and so do the frames that are sent again, of which one that
+ * arrives ends it; so hardly ever do so many of the one come back before any of the others has got
+ * through.
+ */
+#define PROBE_ROUNDS 12
 
 void
 path_probe_size(struct proto *p, struct path *t, uint32_t len)
@@ -223,9 +226,9 @@ path_answered(struct proto *p, struct path *t, uint32_t seq)
 	t->asked = 0;
 	if (t->probe_len == 0)
 		return;
-	if (seq > PAYLOAD_SURE && seq <= t->probe_len) {
+	if (seq > t->passes && seq <= t->probe_len) {
 		path_passes(t, seq);
-	} else if (seq == PING_SHORT && ++t->probe_shorts >= PROBE_ROUNDS) {
+	} else if (seq == PAYLOAD_SURE && ++t->probe_shorts >= PROBE_ROUNDS) {
 		t->too_long = t->probe_len;
 		t->probe_len = 0;
 		t->payload_max = PAYLOAD_SURE;

@@ -26,7 +26,7 @@
 
 /* Move a list of received frames to `released`. Returns how many there were. */
 uint32_t
-frames_release(struct proto *p, struct list *l)
+rxds_release(struct proto *p, struct list *l)
 {
 	uint32_t n = 0;
 
@@ -43,7 +43,7 @@ frames_release(struct proto *p, struct list *l)
 void
 flow_drop_held(struct proto *p, struct flow *f)
 {
-	p->held -= frames_release(p, &f->ooo);
+	p->held -= rxds_release(p, &f->ooo);
 	f->rcv_high = f->rcv_nxt;
 	for (unsigned i = 0; i < WIRE_WINDOW_MAX / 64; i++)
 		f->have[i] = 0;

@@ -700,6 +700,7 @@ give_up(struct proto *p, struct flow *f, uint64_t now)
 		f->retries += f->retries != UINT8_MAX; /* for flow_backoff */
 	if (++*times <= p->cfg.retries)
 		return false;
+	p->paths[f->path].passes = PAYLOAD_SURE; /* the way may be another one by now */
 	flow_fail(p, f, ETIMEDOUT);
 	timer_arm(p, flow_index(p, f), now + p->flow_idle);
 	return true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What is done when time passes: proto_tick visits the wheel (wheel.c). All timers are listed at the
- * top of internal.h.
+ * What is done when time passes: proto_tick visits the wheel (wheel.c). All timers are listed at
+ * the top of internal.h.
  *
  * Design notes
  * 1. A thread that did not run for a while finds expired timers and the Acks that these wait for at

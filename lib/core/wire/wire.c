@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Checking frames. lib/core/proto calls this for every frame that wire_is_plain does not accept, before
- * it reads any field. Pure functions, any thread.
+ * Checking frames. lib/core/proto calls this for every frame that wire_is_plain does not accept,
+ * before it reads any field. Pure functions, any thread.
  */
 #include "core/wire/siphash.h"
 #include "core/wire/wire.h"

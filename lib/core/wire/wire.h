@@ -5,7 +5,8 @@
  * Ack and Nack; fragmentation, epochs, credit and time stamps are ours.
  *
  * Adding a frame type: give it a number in enum wire_type, a row in wire_types[] (wire.c), a
- * handler in lib/core/proto/receive.c, golden bytes in test/unit/test_wire.c, a section in doc/wire.md.
+ * handler in lib/core/proto/receive.c, golden bytes in test/unit/test_wire.c, a section in
+ * doc/wire.md.
  */
 #ifndef PMX_WIRE_H
 #define PMX_WIRE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A group as its member's library has it, shared by group.c, group_submit.c, multicast.c
+ * A group as its member's library has it, shared by group.c, submit.c, multicast.c
  * and share.c. One thread.
  */
 #ifndef PMX_CLIENT_GROUP_H
@@ -123,7 +123,7 @@ ctx_group_request_ends(struct pmx_group *g, uint32_t *request, int error, uint16
 	*request = NO_REQUEST;
 }
 
-/* ---------------------------------------------------------------- group_submit.c */
+/* ---------------------------------------------------------------- submit.c */
 
 /* Whether something can be asked of it now, that ends with a request: 0, or why not. */
 int ctx_group_check_ask(struct pmx_group *g, const pmx_request *request);
@@ -132,40 +132,6 @@ struct submission *ctx_group_begin(struct pmx_group *g, enum group_command comma
 void ctx_group_end(struct pmx_group *g);
 /* Submits a command that has but a number. 0 or -EAGAIN. */
 int ctx_group_submit(struct pmx_group *g, enum group_command command, uint32_t number);
-
-/* ---------------------------------------------------------------- coll_submit.c */
-
-/* Makes plans for its members, as plans_open(). */
-int collectives_plans(const struct pmx_group *g, struct topology *topology, struct coll_plans **out,
-	char *error, uint32_t error_len);
-/* Begins a collective of the library's own by such a plan: a barrier, an allgather, an allreduce of
- * the greatest of 64-bit numbers, or a survey's round, of which each member has a block to send and
- * one to receive. Errors as of the verbs. */
-int collectives_begin(struct pmx_group *g, const struct coll_plan *p, const void *in, void *out,
-	pmx_request *request);
-
-/* ---------------------------------------------------------------- coll_survey.c */
-
-/* Begins a survey of the group; survey: passes to it, also if this fails. 0; -ENOMEM. */
-int client_survey_new(struct pmx_survey **out, struct pmx_group *g, struct survey *survey);
-/* 0: not yet, after up to so long; 1: it has ended; or why it cannot go on. */
-int client_survey_go_on(struct pmx_survey *s, int64_t timeout_us);
-const struct survey *client_survey_of(const struct pmx_survey *s);
-void client_survey_free(struct pmx_survey *s);
-/* The application has closed the group. */
-void client_survey_abandon(struct pmx_group *g);
-
-/* ---------------------------------------------------------------- coll_adapt.c */
-
-/* Before a collective begins: 0: it may; -EAGAIN: the members have to tell each other something
- * first, or measure. */
-int adaptation_due(struct pmx_group *g);
-/* One begins that was predicted to take so long, ns; 0: nobody knows. Returns where the time of its
- * end goes, or NULL: nobody needs it. */
-uint64_t *adaptation_begins(struct pmx_group *g, uint64_t predicted_ns);
-/* That one could not begin after all. */
-void adaptation_has_not_begun(struct pmx_group *g);
-void adaptation_free(struct pmx_group *g);
 
 /* ---------------------------------------------------------------- share.c */
 

@@ -31,7 +31,8 @@
 #define LACKS_MAX      (64u << 20) /* bytes of notes on who lacks what; more goes by the list */
 /* frames of which none arrived: the network does not reach it */
 #define MISSED_MOST    4
-#define PACKED_MAX     (16u << 20) /* bytes of a multicast in parts, packed; more goes by the list */
+/* bytes of a multicast in parts, packed; more goes by the list */
+#define PACKED_MAX     (16u << 20)
 
 struct pmx_group_set {
 	uint32_t count;
@@ -190,8 +191,8 @@ plan_rest(struct multicast *c, uint32_t receiver)
 	for (uint32_t at = 0; (run = next_run(c, receiver, &at)) > 0; at += run) {
 		const uint64_t begin = frame_at(c, at);
 
-		c->pushes[c->push_count++] =
-			(struct push){receiver, 1, 0, begin, frame_at(c, at + run) - begin};
+		c->pushes[c->push_count++] = (struct push){receiver, 1, 0, begin,
+			frame_at(c, at + run) - begin};
 		n++;
 	}
 	if (!(c->m.flags & PMX_NOTIFY))
@@ -276,7 +277,7 @@ frames_of_part(const struct multicast *c)
 }
 
 /* Fills the frames of a multicast in parts, and notes how far each reaches. false: there is no
- * memory for them now. */
+ * memory for them now, or they are others than were counted. */
 static bool
 pack(struct pmx_group *g, struct multicast *c)
 {
@@ -289,7 +290,9 @@ pack(struct pmx_group *g, struct multicast *c)
 	}
 	c->packed = 0;
 	runs_begin(&runs, c->m.part, c->m.local, c->m.len, NULL);
-	for (uint32_t i = 0; i < c->frames && runs_next(&runs, &at); i++) {
+	uint32_t i = 0;
+
+	for (; i < c->frames && runs_next(&runs, &at); i++) {
 		uint8_t *to = (uint8_t *)g->packed + (size_t)i * c->unit;
 
 		c->ends[i] = 0;
@@ -298,7 +301,8 @@ pack(struct pmx_group *g, struct multicast *c)
 		memset(to + used, 0, c->unit - used);
 		c->packed = (uint64_t)i * c->unit + used;
 	}
-	return c->packed != 0;
+	c->frames = i; /* the application may have changed what differs */
+	return i != 0 && !runs_next(&runs, &at);
 }
 
 void
@@ -505,6 +509,22 @@ put_back(struct pmx_group *g, struct multicast *c)
 	g->ctx->unfinished--;
 }
 
+/* Whether another multicast under way is of what differs from the same twin: the last one that ends
+ * makes it equal. */
+static bool
+has_same_twin(const struct pmx_group *g, const struct multicast *c)
+{
+	for (unsigned i = 0; i < MULTICASTS_MAX; i++) {
+		const struct multicast *other = &g->multicasts[i];
+
+		if (other != c && other->used && other->m.part != NULL &&
+			other->m.part->kind == PMX_PART_DIFF &&
+			other->m.part->twin == c->m.part->twin)
+			return true;
+	}
+	return false;
+}
+
 /* All pushes have ended. */
 static void
 finish(struct pmx_group *g, struct multicast *c)
@@ -525,7 +545,8 @@ finish(struct pmx_group *g, struct multicast *c)
 		if (failed != NULL)
 			failed[p->receiver / 64] |= 1ull << p->receiver % 64;
 	}
-	if (c->request != NO_REQUEST && c->m.part != NULL && c->m.part->kind == PMX_PART_DIFF)
+	if (c->request != NO_REQUEST && c->m.part != NULL && c->m.part->kind == PMX_PART_DIFF &&
+		!has_same_twin(g, c))
 		memcpy(c->m.part->twin, c->m.local, c->m.len);
 	if (owes_updated(g, c))
 		ctx_group_submit(g, GROUP_UPDATED, c->region);
@@ -586,6 +607,9 @@ multicasts_proceed(struct pmx_group *g)
 void
 multicasts_over(struct pmx_group *g)
 {
+	/* one that the engine has not got as a whole it will not answer either */
+	if (g->network != NULL && g->network->network == NETWORK_WAITS)
+		multicasts_unpack(g);
 	g->network = NULL;
 	for (unsigned i = 0; g->multicasts != NULL && i < MULTICASTS_MAX; i++) {
 		struct multicast *c = &g->multicasts[i];

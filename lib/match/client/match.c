@@ -2,7 +2,7 @@
  *
  * Matched messages, on the application's side (RHI-MSG; RHiNET, 1999, section 2.6): requests, eager
  * messages, offers and how they are fetched, probes. Runs in the context's thread. The matching
- * itself is in match_ring.c and match_engine.c.
+ * itself is in ring.c and engine.c.
  *
  * Design notes
  * 1. A short message is copied into send buffers, and out of the entry or the bulk buffers where it

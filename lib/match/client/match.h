@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Matched messages of a context: what the verbs (match.c) share with the matching, which is done
- * either by this thread, over the LHS ring (match_ring.c), or by the engine (match_engine.c). All
+ * either by this thread, over the LHS ring (ring.c), or by the engine (engine.c). All
  * of it belongs to the context's thread.
  */
 #ifndef PMX_CLIENT_MATCH_H
@@ -205,7 +205,7 @@ status_describe(struct pmx_status *s, const struct match_key *key, const uint8_t
 	s->immediate = wire_be64(immediate.value);
 }
 
-/* match_ring.c */
+/* ring.c */
 int ring_open(struct pmx_context *ctx);
 void ring_close(struct pmx_context *ctx);
 int ring_progress(struct pmx_context *ctx);
@@ -282,7 +282,7 @@ ring_receive_only(struct pmx_context *ctx, const struct lhs_entry *e)
 	return true;
 }
 
-/* match_engine.c: the counterparts */
+/* engine.c: the counterparts */
 int offload_progress(struct pmx_context *ctx);
 int offload_receive(struct pmx_context *ctx, uint32_t i);
 int offload_probe(struct pmx_context *ctx, const struct match_want *want, struct pmx_status *status,

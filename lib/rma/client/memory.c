@@ -140,7 +140,8 @@ pmx_alloc_file(struct pmx_context *ctx, uint64_t len, void **addr, int *file)
 
 	if (len == 0 || len > REGION_BYTES_MAX)
 		return -EINVAL;
-	int fd = file != NULL ? pages_make(PAGES_ALLOCATED, &all, &at, false) : pages_alloc(&all, &at);
+	int fd = file != NULL ? pages_make(PAGES_ALLOCATED, &all, &at, false)
+			      : pages_alloc(&all, &at);
 
 	if (fd < 0)
 		return fd == -EMFILE ? fd : -ENOMEM;

@@ -26,8 +26,8 @@ uint32_t runs_pack(struct runs *r, uint8_t *to, uint32_t room, uint64_t *end);
 /* transfer.c */
 /* in pmx_transfer.flags: a diff does not update its twin */
 #define TRANSFER_KEEPS_TWIN 0x40000000u
-/* pmx_push() of what transfers_push_check() has found good. within: NULL, or the bytes of its part's
- * region that are pushed. */
+/* pmx_push() of what transfers_push_check() has found good. within: NULL, or the bytes of its
+ * part's region that are pushed. */
 int transfers_push(struct pmx_context *ctx, const struct pmx_transfer *t,
 	const struct part_run *within, pmx_transfer_id *id);
 /* 0 if a push could be begun, or what is wrong with its arguments. */

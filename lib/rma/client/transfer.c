@@ -815,8 +815,8 @@ transfers_push_check(const struct pmx_transfer *t)
 }
 
 int
-transfers_push(struct pmx_context *ctx, const struct pmx_transfer *t,
-	const struct part_run *within, pmx_transfer_id *id)
+transfers_push(struct pmx_context *ctx, const struct pmx_transfer *t, const struct part_run *within,
+	pmx_transfer_id *id)
 {
 	/* one that must wait for others is left to the engine, which knows when they end, unless it
 	 * cannot reach the memory */
