@@ -183,7 +183,7 @@ casts multicast_list_stride__arrive 0 3 $bytes stride
 quits
 finish
 
-# a host that is no node sends in the names of those that are, and nothing comes of it: not here, and not later
+# a host that is no node sends in the names of those that are, and nothing comes of it: not here, and not later; nor if a node does it
 ip netns add "${tag}h" && spaces+=("${tag}h")
 ip link add vh netns "${tag}h" type veth peer name bh netns "$switch"
 ip netns exec "$switch" sysctl -qw "net.ipv6.conf.bh.disable_ipv6=1"
@@ -206,6 +206,24 @@ if [ "${refused:-0}" -ge 5000 ] && [ "${strangers:-0}" -ge 5000 ]; then
 	ok "multicast_forged__are_counted # $refused refused_groups, $strangers drop_session"
 else
 	not_ok multicast_forged__are_counted "$refused refused_groups, $strangers drop_session"
+fi
+quits
+
+# a node whose context is in no group does the same from its own host
+members 0:0 1:0 2:0
+casts multicast_no_member__before 0 5 $bytes
+start "$dir/forge3.log" ip netns exec "${tag}3" python3 "$(dirname "$0")/forge.py" v3 10000 $group 3 "${mac[@]:0:3}"
+forger=$last
+casts multicast_no_member__arrive_meanwhile 0 20 $bytes
+wait_for 60 sh -c "! kill -0 $forger 2>/dev/null"
+grep -q '^10000 of each' "$dir/forge3.log" || not_ok multicast_no_member__are_sent "" "$dir/forge3.log"
+casts multicast_no_member__later 0 20 $bytes
+casts multicast_no_member__of_another 2 5 100000
+more=$(counter refused_groups)
+if [ "${more:-0}" -ge $((refused + 5000)) ]; then
+	ok "multicast_no_member__are_counted # $((more - refused)) refused_groups"
+else
+	not_ok multicast_no_member__are_counted "$((more - refused)) refused_groups"
 fi
 quits
 finish
