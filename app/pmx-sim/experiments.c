@@ -67,11 +67,13 @@ static const struct setting settings[] = {
 static void
 apply(const struct setting *set, struct proto_config *c)
 {
+	if (set->cc == &cc_tcp) {
+		tcp_apply(c);
+		return;
+	}
 	c->recovery = set->recovery;
 	c->cc = set->cc;
 	c->rto_min_us = set->rto_min_us;
-	if (set->cc == &cc_tcp)
-		tcp_apply(c);
 	if (!set->shares)
 		c->share_target_us = 0;
 	if (c->rto_max_us < 4 * c->rto_min_us)

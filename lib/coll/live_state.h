@@ -44,7 +44,7 @@ struct claim {
 	uint32_t number, hash;
 };
 
-/* What a membership knows of another member. */
+/* A membership knows this of another member. */
 struct peer {
 	uint32_t heard; /* it has begun all before this one */
 	uint32_t told;  /* it knows, or will, that this side has begun all before this one */
@@ -63,7 +63,7 @@ struct verdict {
 	uint32_t number;
 };
 
-/* What is kept of a list that was made, of each live. */
+/* Of each live this is kept of the list that was made. */
 struct made {
 	bool is;
 	uint16_t ranks, rank;
@@ -151,7 +151,7 @@ early_bytes_of(const struct colls *c, const struct early *m)
 	return c->early_bytes + (size_t)(m - c->early) * WIRE_COLL_EAGER;
 }
 
-/* Whether others have yet to be told what has failed here: also who leaves does that. */
+/* Returns whether others have yet to be told what has failed here: also who leaves does that. */
 static inline bool
 owes_verdict(const struct seat *s)
 {

@@ -2,8 +2,6 @@
  *
  * Nodes with several links: which one a frame takes, and what they ask each other about them.
  */
-#include <string.h>
-
 #include "sim/internal.h"
 
 /* The link of the next frame to that node. */

@@ -113,7 +113,7 @@ flow_await_credit(struct proto *p, struct flow *f, uint64_t now)
 	}
 }
 
-/* Of so many frames that were Acked, from the first on, the longest is known to pass. */
+/* Notes that the longest of so many frames that were Acked, from the first on, passes. */
 static void
 learn_length(struct proto *p, struct path *t, uint32_t first, uint32_t frames)
 {

@@ -21,9 +21,12 @@
 #include "core/proto/proto.h"
 
 #define NIL          UINT32_MAX
-/* Payload that is taken to pass wherever anything does: of IPv6's smallest MTU, tunnelled. */
+/* After so many questions for room or timeouts, intervals are not doubled further, if rto_max has
+ * not bounded them before. */
+#define ASKS_MAX     20
+/* Payload that is taken to pass wherever anything does: of IPv6's smallest MTU, tunnelled. PINGs of
+ * sequence 0 ask for life, others whether frames of so many bytes pass. */
 #define PAYLOAD_SURE 1200
-/* PINGs of sequence 0 ask for life, others whether frames pass, as long as that number. */
 #define UNITS_PER_US (WIRE_TSTAMP_HZ / 1000000) /* of time stamps */
 
 #define PROTO_ASSERT(x)                                                                            \
@@ -702,7 +705,7 @@ share_wants(const struct proto *p, const struct flow *f)
 		(f->path != p->share.last_path || (int32_t)(f->heard_ts - p->share.round_ts) < 0);
 }
 
-/* The same as room_credit(), without a call in the common case. */
+/* Does the same as room_credit(), without a call in the common case. */
 static inline uint16_t
 flow_credit(struct proto *p, struct flow *f)
 {

@@ -7,8 +7,6 @@
 
 #define FLOW_LINK(i) p->flows[i].active_next
 #define TXD_LINK(i)  p->txds[i].next
-/* after so many, intervals are not doubled further, if rto_max has not bounded them before */
-#define ASKS_MAX     20
 
 void
 path_activate(struct proto *p, struct path *t)
@@ -54,8 +52,8 @@ txd_done(struct proto *p, uint32_t index, uint8_t error)
 	LIST_APPEND(&p->done, index, TXD_LINK);
 }
 
-/* What the flow sends next opens it anew, since its receiver may have forgotten it or may have
- * ended. Going on with the same flow would show whether the receiver has ended. */
+/* The flow is opened anew by what it sends next, since its receiver may have forgotten it or may
+ * have ended. Going on with the same flow would show whether the receiver has ended. */
 void
 flow_close_tx(struct proto *p, struct flow *f)
 {

@@ -17,8 +17,6 @@
  *    So flows that were refused for lack of them are looked for when timers run (room_feed), and
  *    are told as if room had come, because their senders ask ever more rarely.
  */
-#include <errno.h>
-
 #include "core/proto/internal.h"
 
 #define BLOCKED_LINK(i) p->flows[i].blocked_next

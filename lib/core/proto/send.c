@@ -24,8 +24,6 @@
 
 #define FLOW_LINK(i) p->flows[i].active_next
 #define TXD_LINK(i)  p->txds[i].next
-/* after so many, intervals are not doubled further, if rto_max has not bounded them before */
-#define ASKS_MAX     20
 
 /* Does the peer certainly remember the flow still? flow.c, note 2. */
 static inline bool
