@@ -7,15 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "provider.h"
+#include "op.h"
 
 /* ------------------------------------------------------------------ elements */
-
-bool
-atomic_compares(enum fi_op op)
-{
-	return op >= FI_CSWAP && op <= FI_MSWAP;
-}
 
 static_assert((int)FI_MIN == (int)PMX_ATOMIC_MIN && (int)FI_BXOR == (int)PMX_ATOMIC_BXOR &&
 		(int)FI_ATOMIC_READ == (int)PMX_ATOMIC_READ &&
@@ -24,12 +18,6 @@ static_assert((int)FI_MIN == (int)PMX_ATOMIC_MIN && (int)FI_BXOR == (int)PMX_ATO
 static_assert((int)FI_INT8 == (int)PMX_INT8 && (int)FI_UINT64 == (int)PMX_UINT64 &&
 		(int)FI_FLOAT == (int)PMX_FLOAT && (int)FI_DOUBLE == (int)PMX_DOUBLE,
 	"and its types");
-
-uint32_t
-atomic_bytes(enum fi_op op, enum fi_datatype type)
-{
-	return pmx_atomic_bytes((enum pmx_atomic_op)op, (enum pmx_atomic_type)type);
-}
 
 /* ------------------------------------------------------------------ what there is */
 

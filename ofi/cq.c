@@ -22,60 +22,7 @@
 #define SPIN_NS    50000 /* a waiting reader polls for so long before it sleeps */
 #define SLEEP_MS   100   /* longest sleep without a look */
 
-/* ------------------------------------------------------------------ reporters */
-
-int
-reporters_add(struct reporters *r, struct endpoint *ep)
-{
-	for (unsigned i = 0; i < r->count; i++) {
-		if (r->list[i] == ep)
-			return 0;
-	}
-	struct endpoint **list = realloc(r->list, (r->count + 1) * sizeof(*list));
-
-	if (list == NULL)
-		return -FI_ENOMEM;
-	r->list = list;
-	r->list[r->count++] = ep;
-	return 0;
-}
-
-void
-reporters_remove(struct reporters *r, const struct endpoint *ep)
-{
-	for (unsigned i = 0; i < r->count; i++) {
-		if (r->list[i] != ep)
-			continue;
-		r->list[i] = r->list[--r->count];
-		return;
-	}
-}
-
-/* ------------------------------------------------------------------ ring */
-
-static bool
-ring_grow(struct cq *cq)
-{
-	uint32_t places = (cq->mask + 1) * 2;
-	struct completion *ring = malloc(places * sizeof(*ring));
-
-	if (ring == NULL)
-		return false;
-	for (uint32_t at = cq->tail; at != cq->head; at++)
-		ring[at & (places - 1)] = cq->ring[at & cq->mask];
-	free(cq->ring);
-	cq->ring = ring;
-	cq->mask = places - 1;
-	return true;
-}
-
-struct completion *
-cq_put(struct cq *cq)
-{
-	if (unlikely(cq->head - cq->tail > cq->mask) && !ring_grow(cq))
-		return NULL;
-	return &cq->ring[cq->head++ & cq->mask];
-}
+/* ------------------------------------------------------------------ progress */
 
 int
 cq_watch(struct cq *cq, struct endpoint *ep)

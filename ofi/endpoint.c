@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "provider.h"
+#include "op.h"
 
 /* Endpoints have no connections, so a peer may be enabled later than it is sent to. */
 #define OFI_OPEN_WAIT_US 10000000
@@ -413,7 +413,7 @@ endpoint_close(struct fid *fid)
 		unwatch(ep);
 		pmx_context_close(ep->ctx);
 	}
-	endpoint_forget(ep);
+	op_free_all(ep);
 	UNBIND(ep->av);
 	UNBIND(ep->tx_cq);
 	UNBIND(ep->rx_cq);

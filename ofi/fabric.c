@@ -9,88 +9,7 @@
 
 #include "provider.h"
 
-struct fi_provider ofi_provider = {
-	.version = OFI_VERSION,
-	.fi_version = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION),
-	.name = "pmx",
-	.getinfo = info_get,
-	.fabric = fabric_open,
-};
-
-int
-none_bind(struct fid *fid, struct fid *other, uint64_t flags)
-{
-	(void)fid;
-	(void)other;
-	(void)flags;
-	return -FI_ENOSYS;
-}
-
-int
-none_control(struct fid *fid, int command, void *arg)
-{
-	(void)fid;
-	(void)command;
-	(void)arg;
-	return -FI_ENOSYS;
-}
-
-int
-none_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context)
-{
-	(void)fid;
-	(void)name;
-	(void)flags;
-	(void)ops;
-	(void)context;
-	return -FI_ENOSYS;
-}
-
-const char *
-error_text(int error, char *buf, size_t len)
-{
-	const char *text = pmx_strerror(error);
-
-	if (buf != NULL && len > 0)
-		snprintf(buf, len, "%s", text);
-	return text;
-}
-
-int
-wait_control(enum fi_wait_obj wait, int fd, int command, void *arg)
-{
-	switch (command) {
-	case FI_GETWAIT:
-		if (wait != FI_WAIT_FD)
-			return -FI_ENODATA;
-		*(int *)arg = fd;
-		return 0;
-	case FI_GETWAITOBJ:
-		*(enum fi_wait_obj *)arg = wait;
-		return 0;
-	default:
-		return -FI_ENOSYS;
-	}
-}
-
 /* ------------------------------------------------------------------ domain */
-
-/* What is posted has to be sent at once, since the process may compute for long before it calls
- * again: so the first FEW posts each run the engine. Of a longer burst, at most half of the time
- * goes to that, so that it sends several together; the rest is sent by the call that waits for
- * them. */
-void
-domain_run(struct domain *d)
-{
-	enum { FEW = 8 };
-	const int64_t begin = now_ns();
-
-	if (d->engine.posts++ >= FEW && begin - d->engine.at_ns < d->engine.ran_ns)
-		return;
-	pmx_node_poll(d->node);
-	d->engine.at_ns = now_ns();
-	d->engine.ran_ns = d->engine.at_ns - begin;
-}
 
 static int
 domain_close(struct fid *fid)
@@ -99,7 +18,7 @@ domain_close(struct fid *fid)
 
 	if (atomic_load(&d->users) != 0)
 		return -FI_EBUSY;
-	progress_end(d);
+	automatic_end(d);
 	pmx_node_close(d->node);
 	free(d->targets.list);
 	free(d->enabled.list);
@@ -201,7 +120,7 @@ domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain *
 
 	d->locks = automatic || info->domain_attr->threading != FI_THREAD_DOMAIN;
 	pthread_mutex_init(&d->lock, NULL);
-	result = automatic ? progress_begin(d) : 0;
+	result = automatic ? automatic_begin(d) : 0;
 	if (result != 0) {
 		pmx_node_close(d->node);
 		free(d);
@@ -288,6 +207,8 @@ fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *conte
 __attribute__((visibility("default"))) struct fi_provider *
 fi_prov_ini(void)
 {
+	ofi_provider.getinfo = info_get;
+	ofi_provider.fabric = fabric_open;
 	fi_param_define(&ofi_provider, "direct", FI_PARAM_SIZE_T,
 		"Messages of so many bytes and more between processes of one host, several of "
 		"which are under way, are copied from memory to memory, where the kernel permits "

@@ -15,12 +15,11 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "provider.h"
+#include "op.h"
 
 #define PERIOD_MS 1000
 #define TURNS     64 /* of progress, after which it is looked whether somebody asks */
 #define ASKED_MAX 64 /* peers that are asked at once */
-#define COMM_ALL  comm_of(0, COMM_CONTROL)
 
 /* An endpoint on which an operation waits. */
 struct peer {
@@ -59,29 +58,6 @@ same(const struct peer *a, const struct peer *b)
 
 /* ------------------------------------------------------------------ asking */
 
-void
-life_ask(struct endpoint *ep, struct pmx_addr peer, uint32_t incarnation)
-{
-	struct op *op = op_new(ep);
-
-	if (op == NULL)
-		return;
-	op->role = LIFE_PING;
-	op->m.peer = peer;
-	op->m.comm = comm_of(incarnation, COMM_CONTROL);
-	const struct pmx_matched m = {
-		.peer = peer,
-		.comm = COMM_ALL,
-		.flags = PMX_QUEUED | PMX_COPY | PMX_DELIVERED | PMX_IMMEDIATE,
-		.tag = OFI_TAG_PING,
-		.immediate = (uint64_t)incarnation << 32 | ep->incarnation,
-		.cookie = (uintptr_t)op,
-	};
-
-	if (pmx_isend(ep->ctx, &m, &op->request) != 0)
-		op_free(ep, op); /* another time */
-}
-
 /* Peers that were asked in this look. */
 struct asked {
 	struct peer list[ASKED_MAX];
@@ -107,7 +83,7 @@ look_at(struct endpoint *ep, struct op *op, void *arg)
 	if (asked->count == ASKED_MAX)
 		return;
 	asked->list[asked->count++] = p;
-	life_ask(ep, p.at, p.incarnation);
+	ask_send(ep, p.at, p.incarnation);
 }
 
 /* ------------------------------------------------------------------ what comes of it */
@@ -162,48 +138,6 @@ life_asked(struct endpoint *ep, struct op *op, const struct pmx_status *status)
 		peer_is_gone(ep, peer, status->error);
 }
 
-/* ------------------------------------------------------------------ answering */
-
-bool
-life_take(struct endpoint *ep, const struct pmx_matched *what, struct pmx_status *status)
-{
-	struct pmx_matched m = *what;
-
-	if (pmx_iprobe(ep->ctx, what, status) != 1)
-		return false;
-	m.flags = PMX_QUEUED;
-	m.cookie = OFI_COOKIE_NONE;
-	m.peer = status->source;
-	return pmx_irecv(ep->ctx, &m, NULL) == 0;
-}
-
-void
-life_answer(struct endpoint *ep)
-{
-	const struct pmx_matched any = {
-		.peer = PMX_ANY_SOURCE,
-		.comm = COMM_ALL,
-		.tag = OFI_TAG_PING,
-	};
-	struct pmx_status status;
-
-	while (life_take(ep, &any, &status)) {
-		uint32_t wanted = (uint32_t)(status.immediate >> 32);
-		const struct pmx_matched m = {
-			.peer = status.source,
-			.comm = comm_of((uint32_t)status.immediate & OFI_INCARNATION_MAX,
-				COMM_CONTROL),
-			.flags = PMX_COPY | PMX_IMMEDIATE,
-			.tag = wanted != 0 ? OFI_TAG_GONE : OFI_TAG_HERE,
-			.immediate = wanted != 0 ? wanted : ep->incarnation,
-		};
-
-		/* if it does not go now, it will be asked for again */
-		if (wanted != ep->incarnation)
-			pmx_isend(ep->ctx, &m, NULL);
-	}
-}
-
 /* Others told that they are not those who were asked. */
 static void
 hear(struct endpoint *ep)
@@ -215,7 +149,7 @@ hear(struct endpoint *ep)
 	};
 	struct pmx_status status;
 
-	while (life_take(ep, &any, &status)) {
+	while (ask_take(ep, &any, &status)) {
 		const struct peer peer = {status.source, (uint32_t)status.immediate};
 
 		peer_is_gone(ep, peer, -ECONNRESET);
@@ -229,7 +163,7 @@ life_look(struct endpoint *ep)
 	struct timespec t;
 
 	if (++ep->life.turns % TURNS == 0)
-		life_answer(ep);
+		ask_answer(ep);
 	if (ep->life.waiting == 0 && ep->promises.used == 0 && ep->transfers.used == 0 &&
 		ep->unnamed.head == NULL)
 		return;
@@ -239,8 +173,8 @@ life_look(struct endpoint *ep)
 	if (now < ep->life.next)
 		return;
 	ep->life.next = now + PERIOD_MS;
-	life_answer(ep);
+	ask_answer(ep);
 	hear(ep);
-	names_ask(ep);
+	ask_again(ep);
 	op_each(ep, look_at, &asked);
 }

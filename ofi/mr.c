@@ -15,34 +15,6 @@
 /* so often progress is made before a region is said to be busy: some 100 ms */
 #define SETTLES_MAX 100000
 
-static int
-by_key(const void *a, const void *b)
-{
-	uint64_t x = ((const struct mr *)a)->fid.key, y = ((const struct mr *)b)->fid.key;
-
-	return x < y ? -1 : x > y;
-}
-
-struct mr *
-mr_access(const struct domain *d, const struct rma_head *h, uint64_t right, uint8_t **bytes,
-	int *error)
-{
-	const struct mr name = {.fid.key = h->key};
-	struct mr *const *found = tfind(&name, (void *const *)&d->regions, by_key);
-	struct mr *mr = found != NULL ? *found : NULL;
-	/* an address below the region wraps around, and so lies beyond its end */
-	uint64_t at = mr != NULL && d->by_address ? h->at - (uintptr_t)mr->base : h->at;
-
-	*error = mr == NULL                             ? ENOKEY
-		: (right & ~mr->access) != 0            ? EACCES
-		: at > mr->len || h->len > mr->len - at ? ERANGE
-							: 0;
-	if (*error != 0)
-		return NULL;
-	*bytes = mr->base + at;
-	return mr;
-}
-
 /* Lets transfers of others end, which their initiators may know to have ended already. false: they
  * did not. */
 static bool
@@ -69,7 +41,7 @@ mr_close(struct fid *fid)
 	bool busy = !settle(mr);
 
 	if (!busy && mr->access != 0)
-		tdelete(mr, &d->regions, by_key);
+		tdelete(mr, &d->regions, mr_by_key);
 	domain_unlock(d);
 	if (busy) {
 		OFI_WARN(MR,
@@ -133,7 +105,7 @@ publish(struct mr *mr, uint64_t key)
 	if (mr->fid.key == FI_KEY_NOTAVAIL)
 		return -FI_EKEYREJECTED;
 	domain_lock(d);
-	struct mr *const *found = tsearch(mr, &d->regions, by_key);
+	struct mr *const *found = tsearch(mr, &d->regions, mr_by_key);
 
 	domain_unlock(d);
 	if (found == NULL)

@@ -11,35 +11,7 @@
  * 2. What is sent to others meanwhile is not held up.
  * 3. If the endpoint ends, and its end is noticed, the number means its successor.
  */
-#include "provider.h"
-
-/* Whether it is the first one that waits for its peer. */
-static bool
-is_first(const struct endpoint *ep, const struct op *op)
-{
-	const struct op *first = ep->unnamed.head;
-
-	while (!same_peer(first->m.peer, op->m.peer))
-		first = first->next;
-	return first == op;
-}
-
-void
-names_await(struct endpoint *ep, struct op *op)
-{
-	op_append(&ep->unnamed, op);
-	if (is_first(ep, op))
-		life_ask(ep, op->m.peer, 0);
-}
-
-void
-names_ask(struct endpoint *ep)
-{
-	for (const struct op *op = ep->unnamed.head; op != NULL; op = op->next) {
-		if (is_first(ep, op))
-			life_ask(ep, op->m.peer, 0);
-	}
-}
+#include "op.h"
 
 /* Takes the operations to that peer out of those that wait. */
 static struct op_list
@@ -79,7 +51,7 @@ names_progress(struct endpoint *ep)
 	};
 	struct pmx_status status;
 
-	while (life_take(ep, &any, &status)) {
+	while (ask_take(ep, &any, &status)) {
 		uint32_t incarnation = (uint32_t)status.immediate;
 
 		if (incarnation == 0 || incarnation >= OFI_UNNAMED)

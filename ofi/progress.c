@@ -1,134 +1,204 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Automatic progress (FI_PROGRESS_AUTO): a thread of the domain does what is to be done while the
- * application calls nothing: sends what waited, copies for others, ends operations.
- *
- * Design notes
- * 1. While the application calls, the thread looks once in a LOOK_MS and keeps out of its way. When
- *    it has called nothing for so long, the thread arms the endpoints' descriptors and sleeps on
- *    them. The next call wakes it: that may have disarmed them (pmx_after_select), or left
- *    something that waits for room, of which nothing tells.
- * 2. What the thread ends is in the queues before anybody who sleeps on one is woken, by a
- *    descriptor of the queue's own: those of the contexts say nothing any more.
+ * Progress of an endpoint: ends what libpmx has ended, and begins what waits for room.
  */
-#include <poll.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
+#include <errno.h>
 
-#include "provider.h"
+#include "op.h"
 
-#define LOOK_MS  1    /* between looks while the application makes progress */
-#define SLEEP_MS 1000 /* most at once: peers that are waited for are looked after (life.c) */
+#define ENDED_BURST 16
 
+/* ------------------------------------------------------------------ ends */
+
+/* End one message of a FI_MULTI_RECV operation, which goes on with the rest of its memory. */
 static void
-wake_reader(struct cq *cq)
+multi_ended(struct endpoint *ep, struct op *op, const struct pmx_status *status)
 {
-	if (cq == NULL || cq->ready_fd < 0 || cq->ready || cq->head == cq->tail)
+	size_t got = status->len < op->len ? status->len : op->len;
+	void *buf = op->buf;
+	bool last;
+
+	op->buf = (uint8_t *)op->buf + got;
+	op->len -= got;
+	last = op->len < ep->min_multi_recv || op->len == 0 || op->cancelled ||
+		(status->error != 0 && status->error != -EMSGSIZE);
+	uint64_t flags = op->flags | (last ? FI_MULTI_RECV : 0);
+
+	if (status->error != 0) {
+		completion_fail(ep, flags, op->context, buf, got, status, status->error);
+	} else {
+		completion_count(ep, op->flags, false);
+		if (op->reports || last)
+			completion_put(ep, flags, op->context, buf, status);
+	}
+	if (last) {
+		op_free(ep, op);
 		return;
-	cq->ready = true;
-	eventfd_write(cq->ready_fd, 1);
+	}
+	op->m.data = op->buf;
+	op->m.len = op->len;
+	op->begun = false;
+	op_begin(ep, op, &ep->receives);
 }
 
-/* One turn. Writes the descriptors to sleep on; returns how long, in ms. */
-static int
-turn(struct domain *d, struct pollfd *fds, unsigned *count)
+static void late_ended(struct endpoint *ep, struct op *op);
+
+/* End an operation that is no plain one. false: it is to end as others do, with *status. */
+static __attribute__((noinline)) bool
+special_ended(struct endpoint *ep, struct op *op, struct pmx_status *status)
 {
-	bool quiet = !d->automatic.called;
-
-	d->automatic.called = false;
-	for (unsigned i = 0; i < d->enabled.count; i++) {
-		struct endpoint *ep = d->enabled.list[i];
-
-		endpoint_progress(ep);
-		wake_reader(ep->tx_cq);
-		wake_reader(ep->rx_cq);
+	if (op->role == LIFE_PING) {
+		life_asked(ep, op, status);
+		return true;
 	}
-	for (unsigned i = 0; i < d->enabled.count && quiet; i++)
-		quiet = endpoint_arm(d->enabled.list[i]);
-	d->automatic.sleeps = quiet;
-	*count = 1;
-	for (unsigned i = 0; i < d->enabled.count && quiet; i++)
-		fds[(*count)++] = (struct pollfd){
-			.fd = pmx_get_fd(d->enabled.list[i]->ctx),
-			.events = POLLIN,
-		};
-	return quiet ? SLEEP_MS : LOOK_MS;
+	if (op->role != 0) {
+		rma_ended(ep, op, status);
+		return true;
+	}
+	if (op->flags & FI_RECV && !op->late && status->error == 0 && status->label != 0) {
+		switch (promise_take(ep, op, status)) {
+		case PROMISE_THERE:
+			late_ended(ep, op);
+			return true;
+		case PROMISE_AWAITED:
+			return true;
+		case PROMISE_NONE:
+			status->error = -EPROTO;
+		}
+	}
+	if (op->late) { /* its bytes may come unasked for */
+		op_remove(&ep->late, op);
+		ep->life.waiting--;
+	}
+	if (op->silent) {
+		op_free(ep, op);
+		return true;
+	}
+	if (!op->late)
+		return false;
+	/* what the promise said of its message */
+	status->tag = op->promise.tag;
+	status->flags = op->promise.label & OFI_LABEL_DATA ? PMX_IMMEDIATE : 0;
+	status->immediate = op->promise.immediate;
+	if (status->error == -ECANCELED && op->error != 0)
+		status->error = op->error; /* its sender is gone */
+	op->late = false;
+	return false;
 }
 
-static void *
-run(void *domain)
+/* End an operation as libpmx says, by a completion if it reports. */
+static inline void
+op_ended(struct endpoint *ep, struct op *op, struct pmx_status *status)
 {
-	struct domain *d = domain;
-	struct pollfd *fds = d->automatic.fds;
-	eventfd_t unused;
-	unsigned count;
-
-	fds[0] = (struct pollfd){.fd = d->automatic.wake_fd, .events = POLLIN};
-	for (;;) {
-		/* not by domain_unlock(), which is for calls of the application */
-		pthread_mutex_lock(&d->lock);
-		bool ends = d->automatic.ends;
-		int ms = ends ? 0 : turn(d, fds, &count);
-
-		pthread_mutex_unlock(&d->lock);
-		if (ends)
-			return NULL;
-		poll(fds, count, ms);
-		if (fds[0].revents != 0)
-			eventfd_read(d->automatic.wake_fd, &unused);
+	if (unlikely((status->flags & PMX_IMMEDIATE || op->late || op->silent || op->role != 0)) &&
+		special_ended(ep, op, status))
+		return;
+	if (unlikely(op->multi)) {
+		multi_ended(ep, op, status);
+		return;
 	}
+	if (unlikely(status->error != 0)) {
+		completion_fail(ep, op->flags, op->context, op->buf, op->len, status,
+			status->error);
+	} else {
+		completion_count(ep, op->flags, false);
+		if (op->reports)
+			completion_put(ep, op->flags, op->context, op->buf,
+				op->flags & FI_RECV ? status : NULL);
+	}
+	op_free(ep, op);
+}
+
+/* End a receive whose message was a promise, and whose bytes are there now. */
+static void
+late_ended(struct endpoint *ep, struct op *op)
+{
+	struct pmx_status status = {
+		.source = op->promise.source,
+		.len = op->promise.len,
+		.error = op->promise.len > op->len ? -EMSGSIZE : 0,
+	};
+
+	op_ended(ep, op, &status);
+}
+
+/* End an operation for op_each(). error: points to an int, a positive FI_ errno. */
+static void
+fail_one(struct endpoint *ep, struct op *op, void *error)
+{
+	struct pmx_status status = {.error = -*(const int *)error};
+
+	op_ended(ep, op, &status);
+}
+
+/* End everything with an error, a positive FI_ errno. */
+static void
+endpoint_fail(struct endpoint *ep, int error)
+{
+	ep->gone = true;
+	ep->sends.head = ep->receives.head = ep->ready.head = ep->late.head = NULL;
+	ep->unnamed.head = NULL;
+	ep->transfers.waiting.head = ep->transfers.serving.head = NULL;
+	ep->transfers.posted.head = ep->transfers.idle.head = NULL;
+	op_each(ep, fail_one, &error);
+}
+
+/* ------------------------------------------------------------------ progress */
+
+bool
+endpoint_arm(struct endpoint *ep)
+{
+	if (ep->ctx == NULL)
+		return true;
+	ask_answer(ep);
+	/* what waits to begin needs room, of which nothing tells */
+	if (ep->sends.head != NULL || ep->receives.head != NULL || ep->ready.head != NULL ||
+		ep->late.head != NULL || (ep->promises.used != 0 && !ep->promises.awaits) ||
+		ep->gone || rma_waits(ep) || pmx_before_select(ep->ctx) != 0)
+		return false;
+	ep->armed = true;
+	return true;
 }
 
 void
-progress_called(struct domain *d)
+endpoint_progress(struct endpoint *ep)
 {
-	d->automatic.called = true;
-	if (!d->automatic.sleeps)
+	struct pmx_ended ended[ENDED_BURST];
+
+	if (unlikely(ep->ctx == NULL || ep->gone))
 		return;
-	d->automatic.sleeps = false;
-	eventfd_write(d->automatic.wake_fd, 1);
-}
-
-int
-progress_begin(struct domain *d)
-{
-	sigset_t all, before;
-	int result;
-
-	d->automatic.on = true;
-	d->automatic.fds = calloc(OFI_CONTEXTS + 1, sizeof(*d->automatic.fds));
-	d->automatic.wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	if (d->automatic.fds == NULL || d->automatic.wake_fd < 0)
-		result = ENOMEM;
-	else {
-		/* signals are the application's threads' */
-		sigfillset(&all);
-		pthread_sigmask(SIG_BLOCK, &all, &before);
-		result = pthread_create(&d->automatic.thread, NULL, run, d);
-		pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (unlikely(ep->armed)) {
+		ep->armed = false;
+		pmx_after_select(ep->ctx);
 	}
-	if (result == 0)
-		return 0;
-	if (d->automatic.wake_fd >= 0)
-		close(d->automatic.wake_fd);
-	free(d->automatic.fds);
-	d->automatic.on = false;
-	return -result;
-}
+	if (unlikely(ep->domain->embedded))
+		ep->domain->engine.posts = 0;
+	int n = pmx_poll_ended(ep->ctx, ended, ENDED_BURST);
 
-void
-progress_end(struct domain *d)
-{
-	if (!d->automatic.on)
+	if (unlikely(n == -EPIPE)) {
+		OFI_WARN(EP_CTRL, "%s\n", pmx_strerror(n));
+		endpoint_fail(ep, FI_ECONNABORTED);
 		return;
-	domain_lock(d);
-	d->automatic.ends = true;
-	domain_unlock(d); /* ... wakes it */
-	pthread_join(d->automatic.thread, NULL);
-	close(d->automatic.wake_fd);
-	free(d->automatic.fds);
-	d->automatic.on = false;
+	}
+	for (int i = 0; i < n; i++) {
+		if (likely(ended[i].cookie > OFI_COOKIE_GO))
+			op_ended(ep, (struct op *)(uintptr_t)ended[i].cookie, &ended[i].status);
+		else if (ended[i].cookie == OFI_COOKIE_GO)
+			promise_go(ep, &ended[i].status);
+	}
+	life_look(ep);
+	if (unlikely(ep->unnamed.head != NULL))
+		names_progress(ep);
+	if (unlikely(ep->late.head != NULL || ep->promises.used != 0)) {
+		for (struct op *op; (op = promise_progress(ep)) != NULL;)
+			late_ended(ep, op);
+	}
+	if (unlikely(rma_waits(ep)))
+		rma_progress(ep);
+	if (unlikely(ep->ready.head != NULL))
+		op_begin_waiting(ep, &ep->ready);
+	if (unlikely(ep->receives.head != NULL))
+		op_begin_waiting(ep, &ep->receives);
+	if (unlikely(ep->sends.head != NULL))
+		op_begin_waiting(ep, &ep->sends);
 }

@@ -22,55 +22,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "provider.h"
+#include "op.h"
 
-#define TAG_NUMBER  0x7FFFull
-#define TAG_DONE    (1ull << 61)
-#define TAG_SHIFT   16 /* of the incarnation */
-#define NUMBERS_MAX 0x8000u
-
-/* ------------------------------------------------------------------ numbers */
-
-/* Gives the operation a number; false: all are in use, or memory is short. */
-static bool
-number_take(struct endpoint *ep, struct op *op)
-{
-	struct promises *p = &ep->promises;
-
-	if (p->used + 1 >= p->room) {
-		uint32_t room = p->room ? p->room * 2 : 64;
-		struct op **ops = room <= NUMBERS_MAX ? realloc(p->ops, room * sizeof(struct op *))
-						      : NULL;
-
-		if (ops == NULL)
-			return false;
-		for (uint32_t i = p->room; i < room; i++)
-			ops[i] = NULL;
-		p->ops = ops;
-		p->room = room;
-	}
-	/* more than one is free, and 0 is none */
-	do
-		p->last = p->last + 1 < p->room ? p->last + 1 : 1;
-	while (p->ops[p->last] != NULL);
-	p->ops[p->last] = op;
-	p->used++;
-	op->number = (uint16_t)p->last;
-	return true;
-}
-
-void
-promise_free(struct endpoint *ep, struct op *op)
-{
-	struct promises *p = &ep->promises;
-
-	p->ops[op->number] = NULL;
-	p->used--;
-	op->number = 0;
-	/* matching is fastest where nothing else is posted */
-	if (p->used == 0 && p->awaits)
-		pmx_cancel(ep->ctx, p->asks);
-}
+#define TAG_NUMBER 0x7FFFull
+#define TAG_DONE   (1ull << 61)
+#define TAG_SHIFT  16 /* of the incarnation */
 
 /* ------------------------------------------------------------------ sender */
 
@@ -123,7 +79,7 @@ promise_send(struct endpoint *ep, struct op *op)
 	if (result != 0)
 		return result;
 	if (op->number == 0) {
-		if (!number_take(ep, op))
+		if (!op_number(ep, op))
 			return -EAGAIN;
 		control.tag = (uint64_t)ep->incarnation << TAG_SHIFT | op->number;
 		direct_describe(ep, &op->m, &offer);
@@ -132,7 +88,7 @@ promise_send(struct endpoint *ep, struct op *op)
 			: 0;
 		result = pmx_isend(ep->ctx, &control, NULL);
 		if (result != 0) {
-			promise_free(ep, op);
+			op_unnumber(ep, op);
 			return result;
 		}
 	}
@@ -163,7 +119,7 @@ promise_go(struct endpoint *ep, const struct pmx_status *status)
 		op->m.comm = comm_kind(op->m.comm, COMM_BULK);
 		op->m.tag = (uint64_t)ep->incarnation << TAG_SHIFT | number;
 		op->m.flags = (op->m.flags & ~PMX_IMMEDIATE) | PMX_EXPECTED;
-		op_begin(ep, op, &ep->ready);
+		op_append(&ep->ready, op);
 	}
 	/* if there is no room for it now, the next progress posts it */
 	if (ep->promises.used != 0)
@@ -233,20 +189,15 @@ take_details(struct endpoint *ep, struct op *op)
 	return 0;
 }
 
-static bool
-promise_is_there(const struct op *op)
-{
-	return op->step == STEP_THERE;
-}
-
 bool
 promise_is_awaited(const struct op *op)
 {
 	return op->late && op->step == STEP_WAIT;
 }
 
-bool
-promise_step(struct endpoint *ep, struct op *op)
+/* Do what is next for a late receive; false if there is no room for it now. */
+static bool
+step(struct endpoint *ep, struct op *op)
 {
 	struct pmx_matched m;
 	int result = 0;
@@ -292,30 +243,31 @@ promise_step(struct endpoint *ep, struct op *op)
 	return op->step == STEP_WAIT || op->step == STEP_THERE;
 }
 
-bool
-promise_taken(struct endpoint *ep, struct op *op, const struct pmx_status *status)
+enum promise
+promise_take(struct endpoint *ep, struct op *op, const struct pmx_status *status)
 {
 	op->promise = *status;
 	if (!promise_details(ep, &op->promise, &op->incarnation))
-		return false;
+		return PROMISE_NONE;
 	op->step = STEP_TAKE;
 	op->late = true;
 	ep->life.waiting++;
-	if (ep->late.head != NULL || !promise_step(ep, op))
+	if (ep->late.head != NULL || !step(ep, op)) {
 		op_append(&ep->late, op);
-	else if (promise_is_there(op))
-		op_late_ended(ep, op, 0);
-	return true;
+		return PROMISE_AWAITED;
+	}
+	return op->step == STEP_THERE ? PROMISE_THERE : PROMISE_AWAITED;
 }
 
-void
+struct op *
 promise_progress(struct endpoint *ep)
 {
 	if (unlikely(ep->promises.used != 0 && !ep->promises.awaits))
 		await_go(ep);
-	for (struct op *op; (op = ep->late.head) != NULL && promise_step(ep, op);) {
+	for (struct op *op; (op = ep->late.head) != NULL && step(ep, op);) {
 		ep->late.head = op->next;
-		if (promise_is_there(op))
-			op_late_ended(ep, op, 0);
+		if (op->step == STEP_THERE)
+			return op;
 	}
+	return NULL;
 }

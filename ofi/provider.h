@@ -10,7 +10,7 @@
  *    by another one that has got its context number.
  * 2. Nothing runs by itself (manual progress): reading a completion queue or a counter polls the
  *    endpoints that are bound to it. If automatic progress was asked for, a thread of the domain
- *    does so as well (progress.c).
+ *    does so as well (automatic.c).
  * 3. Posting does not fail because places, buffers or ring slots are used up: what libpmx cannot
  *    take now waits in the endpoint, in order, and is begun by its progress.
  * 4. Threads: with FI_THREAD_DOMAIN nothing is locked; otherwise every call on a domain and its
@@ -118,7 +118,7 @@ struct domain {
 		int wake_fd;
 		struct pollfd *fds;
 		pthread_t thread;
-	} automatic;              /* progress.c */
+	} automatic;              /* automatic.c */
 	void *regions;            /* of <search.h>: struct mr, by key */
 	struct reporters targets; /* endpoints by which others reach them */
 	pthread_mutex_t lock;
@@ -306,7 +306,7 @@ struct endpoint {
 	struct op *free;
 	struct op_chunk *chunks;
 	struct op_list sends, receives; /* waiting to begin */
-	struct op_list unnamed;         /* sends and transfers, for names.c */
+	struct op_list unnamed;         /* sends and transfers, for ask.c */
 	struct op_list ready;           /* promised sends that were asked for, waiting to begin */
 	struct op_list late;            /* receives of promises, waiting for room for their next
 					 * step */
@@ -333,8 +333,9 @@ domain_lock(struct domain *d)
 		pthread_mutex_lock(&d->lock);
 }
 
-/* The application has called, so that the thread of progress.c keeps out of its way, or wakes. */
-void progress_called(struct domain *d);
+/* Note that the application has called: the thread of automatic.c keeps out of its way, or
+ * wakes. */
+void domain_called(struct domain *d);
 
 static inline void
 domain_unlock(struct domain *d)
@@ -342,14 +343,14 @@ domain_unlock(struct domain *d)
 	if (!d->locks)
 		return;
 	if (unlikely(d->automatic.on))
-		progress_called(d);
+		domain_called(d);
 	pthread_mutex_unlock(&d->lock);
 }
 
-/* Runs the engine of an embedded node, after something was posted (fabric.c). */
+/* Run the engine of an embedded node, after something was posted. */
 void domain_run(struct domain *d);
 
-/* As domain_unlock(), after something was posted. */
+/* Unlock the domain after something was posted. */
 static inline void
 domain_posted(struct domain *d)
 {
@@ -367,7 +368,7 @@ now_ns(void)
 	return t.tv_sec * 1000000000ll + t.tv_nsec;
 }
 
-/* ------------------------------------------------------------------ info.c, fabric.c */
+/* ------------------------------------------------------------------ base.c, info.c, fabric.c */
 
 int info_get(uint32_t version, const char *node, const char *service, uint64_t flags,
 	const struct fi_info *hints, struct fi_info **info);
@@ -387,6 +388,10 @@ int none_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops,
 const char *error_text(int error, char *buf, size_t len);
 /* FI_GETWAIT and FI_GETWAITOBJ of an object with that descriptor. */
 int wait_control(enum fi_wait_obj wait, int fd, int command, void *arg);
+
+/* Add an endpoint to those that report, once. 0 or -FI_ENOMEM. */
+int reporters_add(struct reporters *r, struct endpoint *ep);
+void reporters_remove(struct reporters *r, const struct endpoint *ep);
 
 /* ------------------------------------------------------------------ av.c */
 
@@ -418,7 +423,7 @@ int address_find(struct address *a, const char *instance, const char *node, cons
 /* Tags of messages to COMM_CONTROL, and to COMM_BULK: what they are about. */
 #define OFI_TAG_GO   (1ull << 63)
 #define OFI_TAG_RMA  (1ull << 62)
-#define OFI_TAG_GONE (1ull << 61) /* of life.c and names.c */
+#define OFI_TAG_GONE (1ull << 61) /* of ask.c */
 #define OFI_TAG_HERE (1ull << 61 | 1)
 #define OFI_TAG_PING 1
 
@@ -449,9 +454,6 @@ comm_kind(uint32_t comm, enum comm_kind kind)
 /* ------------------------------------------------------------------ cq.c */
 
 int cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq, void *context);
-/* Returns a place at the end of the queue, whose fields the caller sets, or NULL if memory is
- * short. */
-struct completion *cq_put(struct cq *cq);
 int cq_watch(struct cq *cq, struct endpoint *ep);
 void cq_unwatch(struct cq *cq, struct endpoint *ep);
 /* -FI_EAGAIN: there is something to read; otherwise its descriptor will become readable. */
@@ -476,11 +478,8 @@ uint64_t cntr_total(struct cntr *c);
 
 int poll_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_poll **poll);
 
-/* 0 or -FI_ENOMEM. */
-int reporters_add(struct reporters *r, struct endpoint *ep);
-void reporters_remove(struct reporters *r, const struct endpoint *ep);
-
-/* ------------------------------------------------------------------ endpoint.c, messages.c */
+/* ------------------------------------------------------------ endpoint.c, messages.c, progress.c
+ */
 
 int endpoint_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
 	void *context);
@@ -491,37 +490,18 @@ void endpoint_progress(struct endpoint *ep);
 /* Asks for the context's descriptor to become readable; false: there is something to look at
  * already, or something waits of which nothing tells. */
 bool endpoint_arm(struct endpoint *ep);
-/* Ends everything with an error, a positive FI_ errno. */
-void endpoint_fail(struct endpoint *ep, int error);
 ssize_t endpoint_cancel(fid_t fid, void *context);
-/* Frees all memory of operations. */
-void endpoint_forget(struct endpoint *ep);
-void op_append(struct op_list *l, struct op *op);
-void op_prepend(struct op_list *l, struct op *op);
-/* Returns an operation with nothing set but `used`, or NULL if memory is short. */
-struct op *op_new(struct endpoint *ep);
-void op_free(struct endpoint *ep, struct op *op);
-/* Calls it for each operation that is in use; it may end it. */
-void op_each(struct endpoint *ep, void (*call)(struct endpoint *, struct op *, void *), void *arg);
-/* Gathers the bytes of op->m, which may change then. false: memory is short. */
-bool op_keep_bytes(struct op *op);
-/* Writes a completion of a success to the queue that those flags belong to. status: NULL, or what
- * it says of a message. */
-void completion_put(const struct endpoint *ep, uint64_t flags, void *context, void *buf,
-	const struct pmx_status *status);
-/* The operation ends, with a success or an error (negative errno of libpmx). */
-void op_succeeds(struct endpoint *ep, struct op *op);
-void op_fails(struct endpoint *ep, struct op *op, int error);
-/* Whether libpmx may take it later. */
-static inline bool
-is_busy(int result)
-{
-	return result == -EAGAIN || result == -ENOBUFS;
-}
-/* Its message was a promise, whose bytes are there. error: 0, or negative errno. */
-void op_late_ended(struct endpoint *ep, struct op *op, int error);
-/* Begins an operation whose message is in op->m, or lets it wait; what fails ends. */
+
+/* ------------------------------------------------------------------ begin.c */
+
+/* Give a send or receive to libpmx. 0, or an error: is_busy() says whether to try again later. */
+int op_try(struct endpoint *ep, struct op *op);
+/* Begin an operation whose message is in op->m, or let it wait in the list; what fails ends. */
 void op_begin(struct endpoint *ep, struct op *op, struct op_list *waiting);
+/* Begin what waits in the list, until libpmx takes no more. */
+void op_begin_waiting(struct endpoint *ep, struct op_list *waiting);
+/* End an operation that did not begin: negative errno. */
+void op_refused(struct endpoint *ep, struct op *op, int error);
 
 /* ------------------------------------------------------------------ promise.c */
 
@@ -533,18 +513,21 @@ int promise_send(struct endpoint *ep, struct op *op);
 bool promise_is_direct(const struct endpoint *ep, const struct op *op);
 /* A message with OFI_COOKIE_GO has come. */
 void promise_go(struct endpoint *ep, const struct pmx_status *status);
-/* The promised message has ended. */
-void promise_free(struct endpoint *ep, struct op *op);
-/* A receive took a promise: its bytes will come. false: its sender has not said of what. */
-bool promise_taken(struct endpoint *ep, struct op *op, const struct pmx_status *status);
+enum promise {
+	PROMISE_NONE,    /* the sender has not said of what */
+	PROMISE_AWAITED, /* the bytes will come */
+	PROMISE_THERE    /* the bytes are there, and the sender has been told */
+};
+
+/* Begin to fetch the bytes of a promise, which the receive took. */
+enum promise promise_take(struct endpoint *ep, struct op *op, const struct pmx_status *status);
 /* Sets what a promise's status lacks: the length. false: it is no promise. */
 bool promise_details(struct endpoint *ep, struct pmx_status *promise, uint32_t *incarnation);
 /* The receive waits for the bytes of a promise, and its sender has been told. */
 bool promise_is_awaited(const struct op *op);
-/* Does what is next for a late receive. false: not now. */
-bool promise_step(struct endpoint *ep, struct op *op);
-/* Does what had to wait. */
-void promise_progress(struct endpoint *ep);
+/* Do what had to wait. Returns a receive whose bytes are there now, for its end, or NULL: no
+ * further one. */
+struct op *promise_progress(struct endpoint *ep);
 
 /* ------------------------------------------------------------------ direct.c */
 
@@ -568,10 +551,8 @@ bool direct_read(struct endpoint *ep, const struct op *op, struct pmx_addr from,
 /* ------------------------------------------------------------------ mr.c, rma.c, atomic.c */
 
 extern struct fi_ops_mr mr_ops;
-/* Returns the region, if [at, at + len) is in it and may be accessed so (FI_REMOTE_READ,
- * FI_REMOTE_WRITE), and where its bytes are. Otherwise NULL and a positive errno. */
-struct mr *mr_access(const struct domain *d, const struct rma_head *h, uint64_t right,
-	uint8_t **bytes, int *error);
+/* Order regions by their keys, for <search.h>. */
+int mr_by_key(const void *a, const void *b);
 
 extern struct fi_ops_rma rma_ops;
 extern struct fi_ops_atomic atomic_ops;
@@ -604,41 +585,56 @@ rma_waits(const struct endpoint *ep)
 		ep->transfers.idle.head != NULL;
 }
 
-/* ------------------------------------------------------------------ progress.c */
+/* ------------------------------------------------------------------ automatic.c */
 
-/* Starts the thread. 0 or a negative error. */
-int progress_begin(struct domain *d);
-/* Ends it, if there is one. */
-void progress_end(struct domain *d);
+/* Start the thread of automatic progress. 0 or a negative error. */
+int automatic_begin(struct domain *d);
+/* End the thread, if there is one. */
+void automatic_end(struct domain *d);
+
+/* ------------------------------------------------------------------ ask.c */
+
+/* Ask whether that incarnation is there; 0: which one is. */
+void ask_send(struct endpoint *ep, struct pmx_addr peer, uint32_t incarnation);
+/* Let the operation wait until its peer has told its incarnation. */
+void ask_await(struct endpoint *ep, struct op *op);
+/* Ask once more all peers whose incarnation operations wait for. */
+void ask_again(struct endpoint *ep);
+/* Take the message that matches. false: there is none, or no room to take it now. */
+bool ask_take(struct endpoint *ep, const struct pmx_matched *what, struct pmx_status *status);
+/* Answer those who have asked for this endpoint. */
+void ask_answer(struct endpoint *ep);
 
 /* ------------------------------------------------------------------ names.c */
 
-/* The operation waits until its peer has told its incarnation. */
-void names_await(struct endpoint *ep, struct op *op);
-/* Hears who has told it, and begins what waited for that. */
+/* Hear who has told its incarnation, and begin what waited for that. */
 void names_progress(struct endpoint *ep);
-/* Asks all those again. */
-void names_ask(struct endpoint *ep);
-/* What waits for that peer's incarnation fails: negative errno. */
+/* Fail what waits for that peer's incarnation: negative errno. */
 void names_fail(struct endpoint *ep, struct pmx_addr peer, int error);
 
 /* ------------------------------------------------------------------ life.c */
 
-/* Looks now and then whether those are still there on whom operations wait. */
+/* Look now and then whether those are still there on whom operations wait. */
 void life_look(struct endpoint *ep);
-/* Answers who has asked for this endpoint. */
-void life_answer(struct endpoint *ep);
-/* Asks whether that incarnation is there; 0: which one is. */
-void life_ask(struct endpoint *ep, struct pmx_addr peer, uint32_t incarnation);
-/* Takes the message that matches. false: there is none, or no room to take it now. */
-bool life_take(struct endpoint *ep, const struct pmx_matched *what, struct pmx_status *status);
-/* The question has arrived, or not. */
+/* Hear that a question has arrived, or has not. */
 void life_asked(struct endpoint *ep, struct op *op, const struct pmx_status *status);
 
-/* Bytes of an element; 0: there is no such operation on elements of that type. */
-uint32_t atomic_bytes(enum fi_op op, enum fi_datatype type);
-/* Whether it has operands to compare with: those of fi_compare_atomic(). */
-bool atomic_compares(enum fi_op op);
+/* ------------------------------------------------------------------ atomic.c */
+
+/* Return the bytes of an element; 0: there is no such operation on elements of that type. */
+static inline uint32_t
+atomic_bytes(enum fi_op op, enum fi_datatype type)
+{
+	return pmx_atomic_bytes((enum pmx_atomic_op)op, (enum pmx_atomic_type)type);
+}
+
+/* Say whether it has operands to compare with: those of fi_compare_atomic(). */
+static inline bool
+atomic_compares(enum fi_op op)
+{
+	return op >= FI_CSWAP && op <= FI_MSWAP;
+}
+
 int atomic_query(struct fid_domain *domain, enum fi_datatype type, enum fi_op op,
 	struct fi_atomic_attr *attr, uint64_t flags);
 

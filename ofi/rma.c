@@ -16,10 +16,11 @@
  *    holds up messages, and what it waits for comes without the application: places are given back
  *    by engines, and by the other side's progress.
  */
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "provider.h"
+#include "op.h"
 
 #define POSTED      16 /* receives of messages about remote memory */
 #define NUMBERS_MAX 0x8000u
@@ -260,7 +261,7 @@ rma_begin(struct endpoint *ep, struct op *op, bool injected)
 			op_free(ep, op);
 			return -FI_ENOMEM;
 		}
-		names_await(ep, op);
+		ask_await(ep, op);
 		return 0;
 	}
 	if (ep->transfers.waiting.head != NULL)
@@ -345,6 +346,37 @@ answer_arrives(struct endpoint *ep, const struct rma_head *h, const uint8_t *byt
 }
 
 /* ------------------------------------------------------------------ for others */
+
+int
+mr_by_key(const void *a, const void *b)
+{
+	uint64_t x = ((const struct mr *)a)->fid.key, y = ((const struct mr *)b)->fid.key;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Return the region, if [at, at + len) is in it and may be accessed so (FI_REMOTE_READ,
+ * FI_REMOTE_WRITE), and set *bytes to where its bytes are; otherwise NULL, and *error is a positive
+ * errno. */
+static struct mr *
+region_access(const struct domain *d, const struct rma_head *h, uint64_t right, uint8_t **bytes,
+	int *error)
+{
+	const struct mr name = {.fid.key = h->key};
+	struct mr *const *found = tfind(&name, (void *const *)&d->regions, mr_by_key);
+	struct mr *mr = found != NULL ? *found : NULL;
+	/* an address below the region wraps around, and so lies beyond its end */
+	uint64_t at = mr != NULL && d->by_address ? h->at - (uintptr_t)mr->base : h->at;
+
+	*error = mr == NULL                             ? ENOKEY
+		: (right & ~mr->access) != 0            ? EACCES
+		: at > mr->len || h->len > mr->len - at ? ERANGE
+							: 0;
+	if (*error != 0)
+		return NULL;
+	*bytes = mr->base + at;
+	return mr;
+}
 
 /* Answers a request, whose head is *h. error: 0 or a positive errno. */
 static void
@@ -498,7 +530,7 @@ request_arrives(struct endpoint *ep, const struct rma_head *h, const uint8_t *by
 									     : rights[h->kind];
 	uint8_t *at = NULL, *answer = NULL, was[OFI_ATOMIC_MAX];
 	int error;
-	struct mr *mr = mr_access(ep->domain, h, right, &at, &error);
+	struct mr *mr = region_access(ep->domain, h, right, &at, &error);
 
 	switch ((enum rma_kind)h->kind) {
 	case RMA_WRITE:
@@ -640,8 +672,8 @@ rma_ended(struct endpoint *ep, struct op *op, const struct pmx_status *status)
 	case RMA_REPLY:
 		op_free(ep, op);
 		break;
-	case LIFE_PING:
-		life_asked(ep, op, status);
+	case LIFE_PING: /* of life.c */
+		break;
 	}
 }
 

@@ -23,7 +23,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 TABLE = 'doc/architecture.md'
 INCLUDE_DIRS = ('include', 'lib', 'drivers')  # `inc` in meson.build
 NOT_SOURCES = ('doc',)  # it has an example
-PROGRAMS = ('app', 'mpi')  # with objects that are in no static library
+PROGRAMS = ('app', 'mpi', 'ofi')  # with objects that are in no static library
 # declared by a library, and defined by what uses it, as a callback
 HOOKS = ('proto_assert_failed', 'features_engine', 'features_client')
 FOLDER_ROW = re.compile(r'^\| `([^`]+)` \|.*\| ([^|]*) \|$')
