@@ -324,8 +324,12 @@ plan_read(const struct plan_options *o, struct coll_task task, bool json)
 			p->ranks, task.topology->host_count, most);
 	else if (o->steps != NULL && read_rank(&task, "--steps", o->steps, &steps_of) != 0)
 		e = 2;
-	else if (coll_plan_evaluate(p, &task, &costs[p->generator]) != 0)
-		e = complain("%s: the plan does not come to its end", o->load);
+	else if ((e = coll_plan_evaluate(p, &task, &costs[p->generator])) != 0)
+		e = complain("%s: %s", o->load,
+			e == -EDEADLK          ? "the plan does not come to its end"
+				: e == -EINVAL ? "what a rank receives into scratch is emptied by "
+						 "no step, or by two"
+					       : strerror(-e));
 	if (e == 0) {
 		p->bound_ns = coll_bound_ns(&task);
 		e = show(o, &task, p, costs, steps_of, json);

@@ -155,8 +155,9 @@ new_message(struct network *w)
 
 /* ------------------------------------------------------------------ links */
 
-/* How many senders of this message's destination have something in the port, with this one, which
- * comes now and leaves at `end`. A last frame that is on the line does not count. */
+/* Return how many senders of this message's destination have something in the port, with this
+ * message, which comes now and leaves at `end`, and add it to the port. A last frame that is on the
+ * line does not count. */
 static uint32_t
 senders_in(struct port *p, const struct message *m, double now, double end)
 {
@@ -180,7 +181,9 @@ senders_in(struct port *p, const struct message *m, double now, double end)
 	return n + 1;
 }
 
-/* What several senders send without permits may come all at once, however well it went here. */
+/* Count in a port a message that goes without a permit. What several senders send that way may come
+ * all at once, however well it went here, so the plan does not fit if the port cannot hold it
+ * all. */
 static void
 count_eager(struct network *w, struct port *p, const struct message *m, uint64_t buffer)
 {
@@ -191,8 +194,8 @@ count_eager(struct network *w, struct port *p, const struct message *m, uint64_t
 		w->cost.fits = false;
 }
 
-/* By how much a message that crosses an edge from begin to end is late, because its flow gets no
- * more of the edge. */
+/* Return by how much a message that crosses an edge from begin to end is late, ns, because its flow
+ * gets no more of the edge. */
 static double
 shape(const struct network *w, struct port *p, const struct message *m,
 	const struct topology_edge *e, double begin, double end)
@@ -203,7 +206,7 @@ shape(const struct network *w, struct port *p, const struct message *m,
 	return *free_ns > end ? *free_ns - end : 0;
 }
 
-/* The message goes onto an edge: its head is there at head_ns, its end at tail_ns. */
+/* Put the message onto an edge: its head is there at head_ns, its end at tail_ns. */
 static void
 enter(struct network *w, uint32_t i, uint32_t edge)
 {
@@ -257,7 +260,7 @@ enter(struct network *w, uint32_t i, uint32_t edge)
 	push(w, m->head_ns, i);
 }
 
-/* A node's processor is busy for so long, when it has done all before. Returns until when. */
+/* Keep a node's processor busy for so long, when it has done all before. Return until when. */
 static double
 host_works(struct network *w, uint32_t node, double ns)
 {
@@ -335,7 +338,7 @@ pump(struct network *w, uint32_t rank)
 	}
 }
 
-/* A message is at its receiver. */
+/* Take a message that is at its receiver: its processor may have to work on it first. */
 static void
 heard(struct network *w, uint32_t i)
 {
@@ -365,7 +368,8 @@ heard(struct network *w, uint32_t i)
 	pump(w, m.to);
 }
 
-/* A message's head, or in the end all of it, is at the end of its edge. */
+/* Take a message whose head, or in the end all of it, is at the end of its edge: it goes on to the
+ * next edge, or is at its receiver. */
 static void
 arrive(struct network *w, uint32_t i)
 {
@@ -444,6 +448,11 @@ coll_plan_evaluate(const struct coll_plan *p, const struct coll_task *task, stru
 		if (memory == NULL)
 			goto out;
 		w.ranks[r].exec = coll_exec_init(memory, &p->lists[r], blocks, 0);
+		if (w.ranks[r].exec == NULL) {
+			free(memory);
+			e = -EINVAL;
+			goto out;
+		}
 	}
 	run(&w);
 	e = w.failed ? -ENOMEM : w.left > 0 || w.broken ? -EDEADLK : 0;

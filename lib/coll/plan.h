@@ -54,7 +54,7 @@ enum coll_generator {
 	COLL_GENERATORS
 };
 
-/* What frames cost, and what is known of the hosts. */
+/* The cost of frames, and what is known of the hosts. */
 struct coll_params {
 	uint32_t frame_payload;  /* most bytes of a message in a frame */
 	uint32_t frame_overhead; /* bytes of a frame on the wire beside them */
@@ -66,9 +66,11 @@ struct coll_params {
 	uint32_t message_ns;     /* of a message at a host of which the topology says nothing */
 };
 
-/* The longest piece in a PM frame with so much payload: elements of vectors are not cut. */
+/* Return the bytes of the longest piece in a PM frame with so much payload that cuts no element of
+ * a vector. */
 uint32_t coll_piece_in(uint32_t frame_payload);
-/* As engines send pieces of that size: each in one PM frame on Ethernet. */
+/* Return the parameters of engines that send pieces of that size, each in one PM frame on
+ * Ethernet. */
 struct coll_params coll_params_of_engines(uint32_t piece);
 
 struct coll_plan {
@@ -89,7 +91,7 @@ struct coll_plan {
 	uint64_t *paper_ns; /* [ranks] */
 };
 
-/* What to plan. */
+/* A collective that is to be planned. */
 struct coll_task {
 	enum coll_kind kind;
 	const struct topology *topology;
@@ -100,7 +102,7 @@ struct coll_task {
 	uint32_t only; /* make this rank's list alone; COLL_NONE: all */
 };
 
-/* What a plan costs on the topology, by the evaluator. */
+/* The cost of a plan on the topology, as the evaluator finds it. */
 struct coll_cost {
 	uint64_t ns;
 	uint64_t backlog_bytes; /* most that waited in a switch's port */
@@ -113,11 +115,11 @@ extern const char *const coll_kind_name[COLL_KINDS];
 extern const char *const coll_generator_name[COLL_GENERATORS];
 extern const char *const coll_op_name[COLL_OPS];
 extern const char *const coll_buffer_name[COLL_BUFFERS];
-/* By its name; COLL_KINDS, COLL_GENERATORS: there is none. */
+/* Return the kind, or the generator, of that name; COLL_KINDS, COLL_GENERATORS: there is none. */
 enum coll_kind coll_kind_named(const char *name);
 enum coll_generator coll_generator_named(const char *name);
 
-/* Whether a generator makes plans of that kind. */
+/* Return whether a generator makes plans of that kind. */
 bool coll_generator_does(enum coll_generator g, enum coll_kind kind);
 /* Make a plan. Returns 0 and *out, to be freed with coll_plan_free; -ENOMEM; -EOPNOTSUPP: this
  * generator does not do that, or not without sending more than params.eager unasked, or between
@@ -131,7 +133,7 @@ int coll_plan_make(enum coll_generator g, const struct coll_task *task, struct c
 int coll_plan_best(const struct coll_task *task, struct coll_plan **out,
 	struct coll_cost costs[COLL_GENERATORS]);
 void coll_plan_free(struct coll_plan *p);
-/* Tables of the blocks, the same for all ranks. */
+/* Fill in the tables of the blocks, which are the same for all ranks. */
 void coll_plan_blocks(const struct coll_plan *p, struct coll_blocks blocks[COLL_BUFFERS]);
 /* Write a plan of all ranks as a text, which can be read again (plan_text.c says what is in it).
  * Returns 0 or -EIO. */
@@ -140,7 +142,8 @@ int coll_plan_write(const struct coll_plan *p, FILE *f);
  * bound is not known. Returns 0 and *out, to be freed with coll_plan_free; or -EINVAL or -ENOMEM,
  * with a sentence in error that names the line, or the rank and its step. */
 int coll_plan_read(const char *text, struct coll_plan **out, char *error, uint32_t error_len);
-/* Run the plan over the topology. Returns 0; -ENOMEM; -EDEADLK: it does not come to its end. */
+/* Run the plan over the topology. Returns 0; -ENOMEM; -EDEADLK: it does not come to its end;
+ * -EINVAL: what a rank receives into scratch is emptied by no step, or by two. */
 int coll_plan_evaluate(const struct coll_plan *p, const struct coll_task *task,
 	struct coll_cost *out);
 #endif

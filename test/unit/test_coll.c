@@ -1589,11 +1589,37 @@ coll_plan_read__refuses(void **state)
 	coll_plan_free(p);
 }
 
+/* A plan that is written by hand may receive into scratch what no step takes from there. */
+static void
+coll_plan_evaluate__refuses_scratch_that_nobody_empties(void **state)
+{
+	static const char text[] = PLAN
+		"order 0 1\n" SENDS
+		"rank 1 piece=10 areas=1 area_bytes=10\nreceive peer=0 to=scratch\n";
+	struct topology *t = parsed("switch s\nhost h[0-1]\n"
+				    "link h[0-1] s bandwidth=1G latency=1us\n");
+	const struct coll_task task = {.kind = COLL_BCAST,
+		.topology = t,
+		.ranks = 2,
+		.bytes = 10,
+		.params = params};
+	struct coll_plan *p;
+	struct coll_cost cost;
+	char error[200];
+
+	(void)state;
+	assert_int_equal(coll_plan_read(text, &p, error, sizeof(error)), 0);
+	assert_int_equal(coll_plan_evaluate(p, &task, &cost), -EINVAL);
+	coll_plan_free(p);
+	topology_free(t);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(coll_plan_read__refuses),
+		cmocka_unit_test(coll_plan_evaluate__refuses_scratch_that_nobody_empties),
 		cmocka_unit_test(coll_plan__every_generator),
 		cmocka_unit_test(coll_plan__random),
 		cmocka_unit_test(coll_plan__overlays),
