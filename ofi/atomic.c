@@ -101,8 +101,8 @@ struct call {
 	bool reports;
 };
 
-/* Copies pieces of `each` bytes an element to `to`, unless that is NULL. Returns how many elements
- * they have. */
+/* Copy the pieces, whose elements have `each` bytes, to `to` one behind the other, unless `to` is
+ * NULL. Return how many elements they have together. */
 static size_t
 gather(uint8_t *to, const struct fi_ioc *pieces, size_t count, size_t each)
 {
@@ -177,7 +177,8 @@ post(struct endpoint *ep, const struct call *c)
 	return rma_begin(ep, op, false);
 }
 
-/* The caller's flags are those of the operation. */
+/* Post the operation with the domain locked. c.flags are the flags of this operation, and c.reports
+ * is set here. */
 static ssize_t
 post_locked(struct fid_ep *fid, struct call c)
 {

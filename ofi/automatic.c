@@ -32,7 +32,9 @@ wake_reader(struct cq *cq)
 	eventfd_write(cq->ready_fd, 1);
 }
 
-/* One turn. Writes the descriptors to sleep on; returns how long, in ms. */
+/* Take one turn: make progress on all enabled endpoints, and arm them if the application has not
+ * called since the last turn. Write the descriptors to sleep on behind fds[0], and the number of
+ * all to *count. Return how long to sleep at most, in ms. */
 static int
 turn(struct domain *d, struct pollfd *fds, unsigned *count)
 {

@@ -66,7 +66,8 @@ source_place(const struct av *av, struct pmx_addr to)
 	return (((uint32_t)to.node << 16 | to.context) * 2654435769u >> 7) & av->sources_mask;
 }
 
-/* Returns the place of that endpoint in the table, or the empty one where it would be. */
+/* Return the place of that endpoint in the table by_source, or the empty place where it would
+ * be. */
 static uint32_t
 source_find(const struct av *av, struct pmx_addr to)
 {
@@ -91,7 +92,8 @@ source_put(struct av *av, uint32_t number)
 	av->by_source[at] = number + 1;
 }
 
-/* Removes the entry from the table, and moves up those that came after it because of it. */
+/* Remove the entry from the table by_source, and move up the entries that are at later places
+ * because of it. */
 static void
 source_remove(struct av *av, uint32_t number)
 {
@@ -150,7 +152,7 @@ av_unname(struct av *av, struct pmx_addr peer, uint32_t incarnation)
 	}
 }
 
-/* Makes room for one more entry. */
+/* Make room for one more entry. Return 0 or -FI_ENOMEM. */
 static int
 av_grow(struct av *av)
 {
@@ -348,7 +350,8 @@ av_close(struct fid *fid)
 	return 0;
 }
 
-/* An event queue may be bound, and gets no events: insertion ends within its call. */
+/* Accept an event queue, and refuse anything else. The queue gets no events, since insertion ends
+ * within its call. */
 static int
 av_bind(struct fid *fid, struct fid *other, uint64_t flags)
 {

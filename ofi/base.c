@@ -74,10 +74,10 @@ wait_control(enum fi_wait_obj wait, int fd, int command, void *arg)
 
 /* ------------------------------------------------------------------ domain */
 
-/* What is posted has to be sent at once, since the process may compute for long before it calls
- * again: so the first FEW posts each run the engine. Of a longer burst, at most half of the time
- * goes to that, so that it sends several together; the rest is sent by the call that waits for
- * them. */
+/* Run the engine, since what was posted has to be sent at once: the process may compute for long
+ * before it calls again. The first FEW posts since the last progress each run it. In a longer burst
+ * it gets at most half of the time, so that it sends several messages together; the rest is sent by
+ * the call that waits for them. */
 void
 domain_run(struct domain *d)
 {

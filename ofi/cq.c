@@ -62,7 +62,8 @@ cq_has_some(struct cq *cq)
 
 /* ------------------------------------------------------------------ reading */
 
-/* Takes up to `count` successes; an error is left for cq_read_error. */
+/* Take up to `count` successes, and leave an error for cq_read_error(). Return how many were taken;
+ * -FI_EAGAIN: there are none; -FI_EAVAIL: an error is the first. */
 static ssize_t
 take(struct cq *cq, uint8_t *to, size_t count, fi_addr_t *sources)
 {
@@ -142,7 +143,8 @@ cq_strerror(struct fid_cq *fid, int error, const void *data, char *buf, size_t l
 
 /* ------------------------------------------------------------------ waiting */
 
-/* Asks for the descriptor to become readable; false: there is something to look at already. */
+/* Arm the queue's descriptor: it becomes readable when there is something to look at. Return false
+ * if there is something already, or if something waits of which no descriptor tells. */
 static bool
 arm(struct cq *cq)
 {
@@ -170,8 +172,8 @@ cq_trywait(struct cq *cq)
 	return quiet ? 0 : -FI_EAGAIN;
 }
 
-/* Sleeps until something may have ended, for at most left_ns (-1: no limit). false: somebody called
- * fi_cq_signal(). */
+/* Sleep until something may have ended, for at most left_ns (-1: no limit), and never longer than
+ * SLEEP_MS. Return false if somebody called fi_cq_signal(). */
 static bool
 cq_sleep(struct cq *cq, int64_t left_ns)
 {
@@ -284,7 +286,7 @@ static struct fi_ops_cq cq_ops = {
 	.strerror = cq_strerror,
 };
 
-/* Makes the descriptors for waiting. 0 or a negative error. */
+/* Make the descriptors for waiting. Return 0 or a negative error. */
 static int
 open_wait(struct cq *cq)
 {

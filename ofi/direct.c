@@ -47,7 +47,8 @@ direct_describe(const struct endpoint *ep, const struct pmx_matched *m, struct d
 		offer->iov[0] = (struct iovec){m->data, m->len};
 }
 
-/* The process of another endpoint of this node; 0: it cannot be read. */
+/* Return the number of the process to which another endpoint of this node belongs, or 0 if its
+ * memory cannot be read. The primary is asked again only if the context has another incarnation. */
 static int
 process_of(struct endpoint *ep, struct pmx_addr peer, uint32_t incarnation)
 {
@@ -64,7 +65,7 @@ process_of(struct endpoint *ep, struct pmx_addr peer, uint32_t incarnation)
 	return d->process_of[peer.context];
 }
 
-/* Cuts pieces so that they have `len` bytes together. Returns how many are left of them. */
+/* Cut the pieces so that they have `len` bytes together. Return how many pieces are left. */
 static unsigned
 cut(struct iovec *iov, unsigned n, uint64_t len)
 {

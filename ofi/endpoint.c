@@ -100,7 +100,7 @@ endpoint_bind(struct fid *fid, struct fid *other, uint64_t flags)
 
 /* ------------------------------------------------------------------ enable */
 
-/* 0 if there is no randomness. */
+/* Return a random number for an endpoint's incarnation, or 0 if there is no randomness. */
 static uint32_t
 new_incarnation(void)
 {
@@ -114,7 +114,8 @@ new_incarnation(void)
 	return n;
 }
 
-/* Undoes watch(). */
+/* Undo watch(), and take the endpoint out of its domain's lists of enabled endpoints and of
+ * targets. */
 static void
 unwatch(struct endpoint *ep)
 {
@@ -130,7 +131,8 @@ unwatch(struct endpoint *ep)
 	}
 }
 
-/* From now on whoever reads the queues and counters makes progress here. */
+/* Add the endpoint to its queues and counters: from now on, whoever reads these makes progress on
+ * it. Return 0 or a negative error. */
 static int
 watch(struct endpoint *ep)
 {

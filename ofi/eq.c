@@ -28,7 +28,8 @@ struct eq {
 	int fd; /* eventfd that is readable while there are events, or -1 */
 };
 
-/* Takes the first event, or with FI_PEEK a look at it. Returns its bytes. */
+/* Take the first event, or with FI_PEEK only look at it. Return the number of its bytes;
+ * -FI_EAGAIN: there is none; -FI_ETOOSMALL: it has more bytes than `len`. */
 static ssize_t
 take(struct eq *eq, uint32_t *kind, void *buf, size_t len, uint64_t flags)
 {

@@ -28,7 +28,8 @@ domain_close(struct fid *fid)
 	return 0;
 }
 
-/* An event queue may be bound, and gets no events of a domain: all of it ends within its call. */
+/* Accept an event queue, and refuse anything else. The queue gets no events of a domain, since all
+ * that is done with a domain ends within its call. */
 static int
 domain_bind(struct fid *fid, struct fid *other, uint64_t flags)
 {

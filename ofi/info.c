@@ -29,7 +29,8 @@
 		FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR |                  \
 		FI_ORDER_ATOMIC_WAW)
 
-/* Says once for each call what the caller asked for in vain (FI_LOG_LEVEL=info). */
+/* Log what the caller asked for in vain (FI_LOG_LEVEL=info), and return false. The checks stop at
+ * the first such thing, so each call of the application logs one at most. */
 static bool
 lacks(const char *what, uint64_t asked, uint64_t has)
 {
@@ -102,7 +103,7 @@ ep_fits(const struct fi_ep_attr *ep)
 			size_fits("ep_attr.auth_key_size", ep->auth_key_size, 0));
 }
 
-/* Whether a node of this process's own is what it attaches to. */
+/* Return whether the process attaches to a node of its own (PMX_ATTACH=embedded). */
 static bool
 is_embedded(void)
 {
@@ -111,7 +112,8 @@ is_embedded(void)
 	return attach != NULL && strcmp(attach, "embedded") == 0;
 }
 
-/* A node in this process moves only in its calls. */
+/* Return whether the provider can make progress in the way that is asked for. A node in this
+ * process moves only in the process's calls, so with that progress is not automatic. */
 static bool
 progress_fits(const char *what, enum fi_progress asked)
 {
@@ -155,7 +157,8 @@ info_check(const struct fi_info *info)
 		: -FI_EINVAL;
 }
 
-/* What is not asked for costs nothing: directions that were not named are both meant. */
+/* Return the capabilities of an endpoint: those that were asked for, so that others cost nothing,
+ * or all if none were asked for. Where no direction was named, all directions are meant. */
 static uint64_t
 caps_of(const struct fi_info *hints)
 {
@@ -169,7 +172,8 @@ caps_of(const struct fi_info *hints)
 	return caps | FREE_CAPS;
 }
 
-/* How regions are named: as little as possible is asked of the application. */
+/* Return the mr_mode of a domain, which says how regions are named. It asks as little as possible
+ * of the application. */
 static int
 mr_mode_of(uint32_t version, const struct fi_info *hints)
 {
@@ -180,7 +184,8 @@ mr_mode_of(uint32_t version, const struct fi_info *hints)
 	return FI_VERSION_LT(version, FI_VERSION(1, 5)) ? OFI_MR_SCALABLE : 0;
 }
 
-/* What is asked for: a copy of it becomes that of the answer. false: memory is short. */
+/* Set an address of the answer, which is *to with *len bytes, to a copy of *a. Return false if
+ * memory is short. */
 static bool
 set_address(void **to, size_t *len, const struct address *a)
 {
@@ -192,8 +197,8 @@ set_address(void **to, size_t *len, const struct address *a)
 	return true;
 }
 
-/* Sets who the endpoints are to be, and whom they are for. 0, -FI_ENODATA: there is no such node,
- * -FI_EINVAL or -FI_ENOMEM. */
+/* Set the address that the endpoints are to have, and that of the peer whom they are for, if one is
+ * named. Return 0; -FI_ENODATA: there is no such node; -FI_EINVAL; or -FI_ENOMEM. */
 static int
 set_addresses(struct fi_info *info, const char *node, const char *service, uint64_t flags,
 	const struct fi_info *hints)
@@ -228,7 +233,7 @@ progress_of(enum fi_progress asked)
 	return asked == FI_PROGRESS_AUTO ? FI_PROGRESS_AUTO : FI_PROGRESS_MANUAL;
 }
 
-/* Returns a description of one primary, or NULL if memory is short. */
+/* Return a new description of what one primary offers, or NULL if memory is short. */
 static struct fi_info *
 describe(const char *instance, uint32_t version, const struct fi_info *hints)
 {
@@ -299,7 +304,9 @@ asked_by_name(const char *asked, const char *name)
 	return asked == NULL || strcmp(asked, name) == 0;
 }
 
-/* Writes which primaries there are, or the one that is asked for by name. Returns how many. */
+/* Find the primaries that listen, or only the one that the parameter "instance" names. Write them
+ * to found[], which has room for INSTANCES_MAX, and return their number. If the node is embedded,
+ * it is the only one. */
 static int
 find_instances(struct pmx_found *found)
 {

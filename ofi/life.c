@@ -27,7 +27,8 @@ struct peer {
 	uint32_t incarnation;
 };
 
-/* Returns whether the operation waits for something of another endpoint, and which that is. */
+/* Return whether the operation waits for something of another endpoint, and set *p to that
+ * endpoint. */
 static bool
 waits_for(const struct op *op, struct peer *p)
 {
@@ -138,7 +139,8 @@ life_asked(struct endpoint *ep, struct op *op, const struct pmx_status *status)
 		peer_is_gone(ep, peer, status->error);
 }
 
-/* Others told that they are not those who were asked. */
+/* Take the answers of endpoints that are not the ones that were asked for. Fail what waits for
+ * those that were asked for, with -ECONNRESET. */
 static void
 hear(struct endpoint *ep)
 {

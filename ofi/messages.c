@@ -18,7 +18,8 @@
 
 /* ------------------------------------------------------------------ send */
 
-/* The general send. */
+/* Send any message, by an operation that ends later: begin it now, or let it wait until libpmx has
+ * room, or until the peer's incarnation is known. Return 0 or a negative error. */
 static __attribute__((noinline)) ssize_t
 send_general(struct endpoint *ep, struct pmx_matched *m, uint64_t flags, uint64_t kind,
 	void *context, bool reports)
@@ -106,7 +107,7 @@ post_send(struct endpoint *ep, struct pmx_matched *m, fi_addr_t to, uint64_t fla
 	return send_to(ep, m, to, flags, kind, context, !ep->tx_selective || flags & FI_COMPLETION);
 }
 
-/* The pieces of a message; false if there are too many, or too many bytes. */
+/* Set the pieces of a message. Return false if there are too many. */
 static inline bool
 set_pieces(struct pmx_matched *m, const struct iovec *iov, size_t count)
 {
@@ -157,7 +158,8 @@ inject(struct endpoint *ep, const void *buf, size_t len, fi_addr_t to, uint64_t 
 
 /* ------------------------------------------------------------------ receive */
 
-/* Sets whose messages are meant, and of which kind. 0 or a negative error. */
+/* Set whose messages the receive *m takes, and of which kind (FI_MSG or FI_TAGGED). Return 0 or a
+ * negative error. */
 static inline ssize_t
 set_source(const struct endpoint *ep, struct pmx_matched *m, fi_addr_t from, uint64_t kind)
 {
@@ -173,7 +175,8 @@ set_source(const struct endpoint *ep, struct pmx_matched *m, fi_addr_t from, uin
 	return 0;
 }
 
-/* Takes an operation for a receive, and makes it m's; NULL if memory is short. */
+/* Take a free operation for the receive *m, and make it the cookie of *m. Return the operation, or
+ * NULL if memory is short. */
 static inline struct op *
 op_take_receive(struct endpoint *ep, struct pmx_matched *m, uint64_t flags, uint64_t kind,
 	void *context)
@@ -235,14 +238,15 @@ post_receive(struct endpoint *ep, struct pmx_matched *m, fi_addr_t from, uint64_
 
 /* ------------------------------------------------------------------ peek, claim, discard */
 
-/* A message that FI_PEEK | FI_CLAIM took is remembered in the caller's struct fi_context. */
+/* Return the place in the caller's struct fi_context that remembers a message which FI_PEEK |
+ * FI_CLAIM took. */
 static pmx_request *
 claimed(void *context)
 {
 	return (pmx_request *)((struct fi_context *)context)->internal;
 }
 
-/* Receives a message that a peek took. */
+/* Receive a message that a peek took. Return 0 or a negative error. */
 static ssize_t
 receive_claimed(struct endpoint *ep, struct pmx_matched *m, pmx_request message, uint64_t flags,
 	uint64_t kind, void *context)
@@ -262,7 +266,8 @@ receive_claimed(struct endpoint *ep, struct pmx_matched *m, pmx_request message,
 	return result;
 }
 
-/* Receives nothing of a message that a peek took, so that its sender's operation ends. */
+/* Receive nothing of a message that a peek took, so that its sender's operation ends. Return 0,
+ * -FI_EAGAIN or another negative error. */
 static ssize_t
 discard(struct endpoint *ep, pmx_request message, uint64_t kind)
 {

@@ -15,8 +15,8 @@
 /* so often progress is made before a region is said to be busy: some 100 ms */
 #define SETTLES_MAX 100000
 
-/* Lets transfers of others end, which their initiators may know to have ended already. false: they
- * did not. */
+/* Make progress until the transfers of others that use the region have ended: their initiators may
+ * know already that they have. Return false if they did not end in SETTLES_MAX tries. */
 static bool
 settle(struct mr *mr)
 {
@@ -57,7 +57,8 @@ mr_close(struct fid *fid)
 	return 0;
 }
 
-/* Counters of others' transfers; an endpoint may be bound, but any of the domain gives access. */
+/* Bind a counter of others' transfers to the region. An endpoint may be bound too, but that changes
+ * nothing: any endpoint of the domain gives access. */
 static int
 mr_bind(struct fid *fid, struct fid *other, uint64_t flags)
 {
@@ -92,8 +93,8 @@ static struct fi_ops mr_fid_ops = {
 	.ops_open = none_ops_open,
 };
 
-/* Makes the region known to others, by the key that was asked for or by one that cannot be guessed.
- * 0 or a negative error. */
+/* Make the region known to others, by the key that was asked for or, if the domain chooses the
+ * keys, by one that cannot be guessed. Return 0 or a negative error. */
 static int
 publish(struct mr *mr, uint64_t key)
 {

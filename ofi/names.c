@@ -13,7 +13,8 @@
  */
 #include "op.h"
 
-/* Takes the operations to that peer out of those that wait. */
+/* Take the operations to that peer out of those that wait for an incarnation, and return them in
+ * order. */
 static struct op_list
 take_those_of(struct endpoint *ep, struct pmx_addr peer)
 {

@@ -78,7 +78,8 @@ poll_del(struct fid_poll *fid, struct fid *event_fid, uint64_t flags)
 	return m != NULL ? 0 : -FI_EINVAL;
 }
 
-/* Makes progress, then says whether there is something that was not told yet. */
+/* Make progress, then return whether there is something to tell: a queue has something to read, or
+ * a counter has changed since it was told last. */
 static bool
 has_news(struct member *m)
 {

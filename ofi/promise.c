@@ -30,7 +30,8 @@
 
 /* ------------------------------------------------------------------ sender */
 
-/* Posts the receive of messages that ask for what was promised. */
+/* Post the receive of messages that ask for what was promised, unless it is posted. Return 0 or an
+ * error as of pmx_irecv(). */
 static int
 await_go(struct endpoint *ep)
 {
@@ -128,7 +129,8 @@ promise_go(struct endpoint *ep, const struct pmx_status *status)
 
 /* ------------------------------------------------------------------ receiver */
 
-/* What the sender said beforehand, as it is probed. */
+/* Return what to match for the message that a promise's sender sent before the promise (design note
+ * 1), so as to probe for it or to receive it. */
 static struct pmx_matched
 details_of(const struct endpoint *ep, const struct pmx_status *promise)
 {
@@ -153,11 +155,12 @@ promise_details(struct endpoint *ep, struct pmx_status *promise, uint32_t *incar
 	return true;
 }
 
-/* What is next; TELL and THERE instead of POST and those behind it, if the bytes were read. */
+/* The steps of a receive that has taken a promise; op->step is the next one. If the bytes were read
+ * from the sender's memory, TELL and THERE take the place of POST, ASK and WAIT. */
 enum { STEP_TAKE, STEP_POST, STEP_ASK, STEP_WAIT, STEP_TELL, STEP_THERE };
 
-/* Takes the message that came before the promise; of a sender on this host the bytes as well, if
- * they can be read. 0, or an error as of pmx_irecv(). */
+/* Take the message that came before the promise. If its sender is on this host, read the bytes from
+ * its memory as well, where that can be. Return 0, or an error as of pmx_irecv(). */
 static int
 take_details(struct endpoint *ep, struct op *op)
 {

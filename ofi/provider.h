@@ -73,8 +73,8 @@ extern struct fi_provider ofi_provider;
 
 /* ------------------------------------------------------------------ objects */
 
-/* What endpoints are called by others: see fi_getname(). All fields in the host's byte order: all
- * nodes of a cluster have the same. */
+/* The address by which others name an endpoint: see fi_getname(). All fields are in the host's byte
+ * order, which is the same on all nodes of a cluster. */
 struct address {
 	uint16_t node, context; /* node 0xFFFF: this one */
 	uint32_t incarnation;   /* 1..OFI_INCARNATION_MAX - 1; 0: whichever is open (names.c) */
@@ -197,7 +197,8 @@ enum rma_kind {
 	RMA_KINDS
 };
 
-/* How a message about remote memory begins, in the host's byte order as addresses are. */
+/* The head with which a message about remote memory begins, in the host's byte order as addresses
+ * are. */
 struct rma_head {
 	uint8_t kind;         /* enum rma_kind */
 	uint8_t with_data;    /* WRITE: the target gets a completion with `data` */
@@ -274,7 +275,7 @@ struct transfers {
 	struct op_list idle;    /* ... that could not be posted yet */
 };
 
-/* What an endpoint's counters count. */
+/* The kinds of operations that an endpoint's counters count. */
 enum cntr_kind {
 	CNTR_SENDS,
 	CNTR_RECEIVES,
@@ -372,19 +373,20 @@ now_ns(void)
 
 int info_get(uint32_t version, const char *node, const char *service, uint64_t flags,
 	const struct fi_info *hints, struct fi_info **info);
-/* For objects of which one is opened: what does not fit `info` is found here. 0 or -FI_EINVAL. */
+/* Check that the provider can do all that `info` asks for, when a domain or an endpoint is opened
+ * with it. Return 0 or -FI_EINVAL. */
 int info_check(const struct fi_info *info);
 int fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
 int eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq, void *context);
 int fabric_trywait(struct fid_fabric *fabric, struct fid **fids, int count);
 
-/* The defaults of operations that an object does not have. */
+/* Return -FI_ENOSYS: these three stand in for operations that an object does not have. */
 int none_bind(struct fid *fid, struct fid *other, uint64_t flags);
 int none_control(struct fid *fid, int command, void *arg);
 int none_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
 
-/* What fi_cq_strerror() and its like return: pmx_strerror(), and a copy in buf unless that is
- * NULL. */
+/* Return the text of pmx_strerror(), for fi_cq_strerror() and its like, and copy it to buf unless
+ * that is NULL. */
 const char *error_text(int error, char *buf, size_t len);
 /* FI_GETWAIT and FI_GETWAITOBJ of an object with that descriptor. */
 int wait_control(enum fi_wait_obj wait, int fd, int command, void *arg);
@@ -396,28 +398,29 @@ void reporters_remove(struct reporters *r, const struct endpoint *ep);
 /* ------------------------------------------------------------------ av.c */
 
 int av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av, void *context);
-/* Returns the entry that is in use, or NULL. */
+/* Return the entry with that number if it is in use, or NULL. */
 static inline const struct av_entry *
 av_at(const struct av *av, fi_addr_t number)
 {
 	return likely(number < av->count && av->entries[number].comm != 0) ? &av->entries[number]
 									   : NULL;
 }
-/* Returns the number of the entry that was inserted last for that endpoint, or FI_ADDR_NOTAVAIL.
- * Takes constant time. */
+/* Return the number of the entry that was inserted last for that endpoint, or FI_ADDR_NOTAVAIL.
+ * This takes constant time. */
 fi_addr_t av_find(const struct av *av, struct pmx_addr source);
-/* The endpoints at that context have an incarnation, if they were inserted without. */
+/* Give the incarnation to the entries of that peer that have none. */
 void av_name(struct av *av, struct pmx_addr peer, uint32_t incarnation);
-/* ... have none again, if it was that one. */
+/* Take the incarnation away from the entries of that peer that have it and were inserted without
+ * one. */
 void av_unname(struct av *av, struct pmx_addr peer, uint32_t incarnation);
 /* fi_pmx://NODE:CONTEXT:INCARNATION; as snprintf(). */
 int address_print(const struct address *a, char *buf, size_t len);
-/* Reads what address_print() has written. */
+/* Read what address_print() has written. Return false if the text is no valid address. */
 bool address_scan(struct address *a, const char *text);
 bool address_ok(const struct address *a);
-/* Sets the address of a context by what people call its node and its service. node: as for
- * pmx_node_resolve(), or the text of an address; NULL: this node. service: number; NULL: 0. 0,
- * -FI_ENODATA: there is no such node, or -FI_EINVAL. */
+/* Set the address of a context by what people call its node and its service. node: as for
+ * pmx_node_resolve(), or the text of an address; NULL: this node. service: number; NULL: 0. Return
+ * 0; -FI_ENODATA: there is no such node; or -FI_EINVAL. */
 int address_find(struct address *a, const char *instance, const char *node, const char *service);
 
 /* Tags of messages to COMM_CONTROL, and to COMM_BULK: what they are about. */
@@ -429,14 +432,15 @@ int address_find(struct address *a, const char *instance, const char *node, cons
 
 enum comm_kind { COMM_UNTAGGED, COMM_TAGGED, COMM_BULK, COMM_CONTROL };
 
-/* The communicator of messages to an endpoint. */
+/* Return the communicator of messages of that kind to the endpoint with that incarnation. */
 static inline uint32_t
 comm_of(uint32_t incarnation, enum comm_kind kind)
 {
 	return incarnation << 2 | kind;
 }
 
-/* Of what is to be sent to an endpoint whose incarnation is not known. */
+/* The communicator of messages that are to be sent to an endpoint whose incarnation is not
+ * known. */
 #define COMM_UNNAMED (OFI_UNNAMED << 2)
 static inline bool
 comm_is_unnamed(uint32_t comm)
@@ -444,7 +448,7 @@ comm_is_unnamed(uint32_t comm)
 	return comm >= COMM_UNNAMED;
 }
 
-/* The same endpoint's other communicator. */
+/* Return the communicator of that kind which belongs to the same endpoint as `comm`. */
 static inline uint32_t
 comm_kind(uint32_t comm, enum comm_kind kind)
 {
@@ -459,13 +463,13 @@ void cq_unwatch(struct cq *cq, struct endpoint *ep);
 /* -FI_EAGAIN: there is something to read; otherwise its descriptor will become readable. */
 int cq_trywait(struct cq *cq);
 
-/* Makes progress. Whether there is something to read. */
+/* Make progress if the queue is empty, then return whether there is something to read. */
 bool cq_has_some(struct cq *cq);
 
 int cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr,
 	void *context);
 
-/* Counts one; c may be NULL. */
+/* Count one success or error; c may be NULL. */
 static inline void
 cntr_count(struct cntr *c, bool error)
 {
@@ -473,22 +477,21 @@ cntr_count(struct cntr *c, bool error)
 		atomic_fetch_add(error ? &c->errors : &c->value, 1);
 }
 
-/* Makes progress. Successes and errors. */
+/* Make progress, then return the number of successes and errors together. */
 uint64_t cntr_total(struct cntr *c);
 
 int poll_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_poll **poll);
 
-/* ------------------------------------------------------------ endpoint.c, messages.c, progress.c
- */
+/* --------------------------------------------------- endpoint.c, messages.c, progress.c */
 
 int endpoint_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
 	void *context);
 extern struct fi_ops_msg messages_ops;
 extern struct fi_ops_tagged tagged_ops;
-/* Ends what has ended, and begins what waits. */
+/* End the operations that libpmx has ended, and begin those that wait. */
 void endpoint_progress(struct endpoint *ep);
-/* Asks for the context's descriptor to become readable; false: there is something to look at
- * already, or something waits of which nothing tells. */
+/* Arm the context's descriptor: it becomes readable when there is something to look at. Return
+ * false if there is something already, or if something waits of which nothing tells. */
 bool endpoint_arm(struct endpoint *ep);
 ssize_t endpoint_cancel(fid_t fid, void *context);
 
@@ -505,13 +508,14 @@ void op_refused(struct endpoint *ep, struct op *op, int error);
 
 /* ------------------------------------------------------------------ promise.c */
 
-/* Promises a message that libpmx does not take now. 0, or an error as of pmx_isend(): when it may
- * be tried again, it is to be called again for the same message first. */
+/* Promise a message that libpmx does not take now. Return 0, or an error as of pmx_isend(). After
+ * one that says to try again later (is_busy()), call this for the same message before any other. */
 int promise_send(struct endpoint *ep, struct op *op);
-/* Whether its bytes could be read by the receiver itself, so that they are to be promised at
- * once. */
+/* Return whether the receiver itself could read the bytes of a send, so that they are to be
+ * promised at once. */
 bool promise_is_direct(const struct endpoint *ep, const struct op *op);
-/* A message with OFI_COOKIE_GO has come. */
+/* Handle the end of the receive with OFI_COOKIE_GO: its message asks for the bytes of a promise, or
+ * says that the receiver has read them. */
 void promise_go(struct endpoint *ep, const struct pmx_status *status);
 enum promise {
 	PROMISE_NONE,    /* the sender has not said of what */
@@ -521,9 +525,10 @@ enum promise {
 
 /* Begin to fetch the bytes of a promise, which the receive took. */
 enum promise promise_take(struct endpoint *ep, struct op *op, const struct pmx_status *status);
-/* Sets what a promise's status lacks: the length. false: it is no promise. */
+/* Set the length in a promise's status, which lacks it, and *incarnation to that of its sender.
+ * Return false if it is no promise. */
 bool promise_details(struct endpoint *ep, struct pmx_status *promise, uint32_t *incarnation);
-/* The receive waits for the bytes of a promise, and its sender has been told. */
+/* Return whether the receive waits for the bytes of a promise, and its sender has been told. */
 bool promise_is_awaited(const struct op *op);
 /* Do what had to wait. Returns a receive whose bytes are there now, for its end, or NULL: no
  * further one. */
@@ -531,20 +536,21 @@ struct op *promise_progress(struct endpoint *ep);
 
 /* ------------------------------------------------------------------ direct.c */
 
-/* Where the bytes of a promise are in its sender's process. */
+/* The place of a promised message's bytes in its sender's process. */
 struct direct_offer {
 	uint64_t name;   /* address of its endpoint.name, by which the process is recognised */
 	uint64_t pieces; /* of iov that are used; 0: they cannot be read */
 	struct iovec iov[OFI_IOV_MAX];
 };
 
-/* Finds out whether others can read this process's memory. */
+/* Find out whether others may be able to read this process's memory, and set ep->direct if so. */
 void direct_enable(struct endpoint *ep);
-/* Describes the bytes of a message. */
+/* Describe in *offer where the bytes of a message are in this process, for a receiver on this
+ * host. */
 void direct_describe(const struct endpoint *ep, const struct pmx_matched *m,
 	struct direct_offer *offer);
-/* Copies the bytes from the sender's memory to those of the operation, as many as fit. false: it
- * cannot be done, and the operation's bytes are undefined. */
+/* Copy the bytes from the sender's memory to that of the operation, as many as fit. Return false if
+ * it cannot be done; the bytes of the operation's memory are undefined then. */
 bool direct_read(struct endpoint *ep, const struct op *op, struct pmx_addr from,
 	uint32_t incarnation, uint64_t len, const struct direct_offer *offer);
 
@@ -565,19 +571,21 @@ enum op_role {
 	LIFE_PING,        /* of life.c: asks whether another endpoint is there */
 };
 
-/* Posts the receives of messages about remote memory. 0, or -FI_ENOMEM. */
+/* Post the receives of messages about remote memory. Return 0 or -FI_ENOMEM. */
 int rma_enable(struct endpoint *ep);
-/* Begins an own transfer: its head but the id, op->m with what is sent, op->buf, len, pieces and
- * iov with what is read, flags, reports. Takes the operation. 0 or -FI_ENOMEM. */
+/* Begin an own transfer, and take over its operation. The caller has set op->head but for id and
+ * incarnation; op->m with what is sent; op->buf, len, pieces and iov with what is read; and
+ * op->context, flags and reports. injected: the application may change the bytes as soon as this
+ * returns. Return 0 or -FI_ENOMEM. */
 ssize_t rma_begin(struct endpoint *ep, struct op *op, bool injected);
-/* An own transfer cannot go on: negative errno. If libpmx has its bytes, it ends when those come
- * back. */
+/* Fail an own transfer that cannot go on. error: negative errno. If libpmx has its bytes, it ends
+ * when those come back. */
 void rma_fails(struct endpoint *ep, struct op *op, int error);
-/* An operation of rma.c has ended for libpmx. */
+/* Handle an operation of rma.c that libpmx has ended. */
 void rma_ended(struct endpoint *ep, struct op *op, const struct pmx_status *status);
-/* Does what had to wait. */
+/* Begin what had to wait for room: receives, what is done for others, and own transfers. */
 void rma_progress(struct endpoint *ep);
-/* Whether something waits for room, of which nothing tells. */
+/* Return whether a transfer or a receive waits for room, of which nothing tells. */
 static inline bool
 rma_waits(const struct endpoint *ep)
 {

@@ -27,7 +27,7 @@
 #define ID_SHIFT    32 /* of the incarnation, in a bulk message's tag */
 #define FEW         64 /* bytes that are copied rather than sent in pieces */
 
-/* What is next for an own transfer. */
+/* The steps of an own transfer; op->step is the next one. */
 enum { TRANSFER_NUMBER, TRANSFER_RECEIVE, TRANSFER_REQUEST, TRANSFER_BULK, TRANSFER_BEGUN };
 
 static inline bool
@@ -38,7 +38,8 @@ is_bulk(const struct op *op)
 
 /* ------------------------------------------------------------------ numbers */
 
-/* 0; -EAGAIN: all are in use; -ENOMEM. */
+/* Give the transfer a number, which is the id in its head. Return 0; -EAGAIN: all are in use, or
+ * memory is short while some are; -ENOMEM: memory is short. */
 static int
 number_take(struct endpoint *ep, struct op *op)
 {
@@ -101,7 +102,8 @@ bulk_tag(const struct rma_head *h)
 	return OFI_TAG_RMA | (uint64_t)h->incarnation << ID_SHIFT | h->id;
 }
 
-/* The bytes that are read, or that others write here. */
+/* Return the receive, for pmx_irecv(), of the bytes that an own transfer reads, or that others
+ * write here. */
 static struct pmx_matched
 bulk_receive(const struct endpoint *ep, const struct op *op)
 {
@@ -118,7 +120,8 @@ bulk_receive(const struct endpoint *ep, const struct op *op)
 	};
 }
 
-/* The bytes that are written, or that others read here. */
+/* Return the message, for pmx_isend(), with the bytes that an own transfer writes, or that others
+ * read here. */
 static struct pmx_matched
 bulk_send(const struct op *op)
 {
@@ -132,7 +135,8 @@ bulk_send(const struct op *op)
 	return m;
 }
 
-/* Sends a message about remote memory: its head, and the bytes of *m behind it. */
+/* Send a message about remote memory to the peer of *m: its head, and the bytes of *m behind it.
+ * Return 0 or an error as of pmx_isend(). */
 static int
 tell(struct endpoint *ep, const struct rma_head *head, const struct pmx_matched *m)
 {
@@ -172,7 +176,8 @@ must_wait(const struct endpoint *ep, const struct op *op)
 		(ep->transfers.bulks != 0 || (is_bulk(op) && ep->transfers.used != 0));
 }
 
-/* Begins as much as there is room for. 0: all; otherwise an error as of pmx_isend(). */
+/* Begin as much of an own transfer as there is room for. Return 0 if all of it has begun, otherwise
+ * an error as of pmx_isend(). */
 static int
 transfer_step(struct endpoint *ep, struct op *op)
 {
@@ -233,7 +238,7 @@ rma_fails(struct endpoint *ep, struct op *op, int error)
 	transfer_ends(ep, op, error);
 }
 
-/* Begins what waits, until there is no room. */
+/* Begin the own transfers that wait, until there is no room. */
 static void
 begin_waiting(struct endpoint *ep)
 {
@@ -285,7 +290,8 @@ rma_begin(struct endpoint *ep, struct op *op, bool injected)
 	return 0;
 }
 
-/* The bytes of a transfer have come, or gone. */
+/* Note that the bytes of an own transfer have come, or gone, in a message of their own. End the
+ * transfer if that failed, or if no answer is still to come. */
 static void
 transfer_moved(struct endpoint *ep, struct op *op, const struct pmx_status *status)
 {
@@ -302,7 +308,7 @@ transfer_moved(struct endpoint *ep, struct op *op, const struct pmx_status *stat
 		transfer_ends(ep, op, op->error);
 }
 
-/* Puts the bytes that came with an answer where they were asked for. */
+/* Copy the bytes that came with an answer to where the own transfer wants them. */
 static void
 scatter(const struct op *op, const uint8_t *bytes)
 {
@@ -378,7 +384,8 @@ region_access(const struct domain *d, const struct rma_head *h, uint64_t right, 
 	return mr;
 }
 
-/* Answers a request, whose head is *h. error: 0 or a positive errno. */
+/* Answer a request, whose head is *h, now or when there is room. error: 0 or a positive errno. The
+ * bytes go with the answer only if it is 0. */
 static void
 reply(struct endpoint *ep, const struct rma_head *h, struct pmx_addr to, int error,
 	const void *bytes, size_t n)
@@ -408,7 +415,8 @@ reply(struct endpoint *ep, const struct rma_head *h, struct pmx_addr to, int err
 		op_free(ep, op);
 }
 
-/* A transfer of another has been done: those who asked for it are told. */
+/* Tell those who asked for it that a transfer of another has been done: the counters of the region
+ * and of the endpoint, and the completion queue if it came with data. */
 static void
 served(struct endpoint *ep, const struct rma_head *h, const struct mr *mr, struct pmx_addr source)
 {
@@ -426,8 +434,8 @@ served(struct endpoint *ep, const struct rma_head *h, const struct mr *mr, struc
 		completion_put(ep, FI_RMA | FI_REMOTE_WRITE, NULL, NULL, &status);
 }
 
-/* Begins the message with the bytes of another's transfer, or answers. true: it needs no more
- * room. */
+/* Begin the message with the bytes of another's transfer, or send an answer that waits. Return true
+ * if it needs no more room. */
 static bool
 serve_step(struct endpoint *ep, struct op *op)
 {
@@ -452,8 +460,8 @@ serve_step(struct endpoint *ep, struct op *op)
 	return !is_busy(result);
 }
 
-/* Moves the bytes of another's transfer by a message of their own. mr NULL: those that come are
- * thrown away, because of the error. */
+/* Move the bytes of another's transfer by a message of their own. If mr is NULL, the bytes that
+ * come are thrown away, because of the error (a positive errno). */
 static void
 serve_bulk(struct endpoint *ep, const struct rma_head *h, struct pmx_addr source, struct mr *mr,
 	void *bytes, int error)
@@ -497,7 +505,8 @@ service_ended(struct endpoint *ep, struct op *op, const struct pmx_status *statu
 	op_free(ep, op);
 }
 
-/* Does an atomic operation for another. 0 or a positive errno. */
+/* Do an atomic operation for another on the memory at `at`, and write what was there before to
+ * `was` unless that is NULL. Return 0 or a positive errno. */
 static int
 serve_atomic(const struct rma_head *h, uint8_t *at, const uint8_t *operands, size_t n, uint8_t *was)
 {
@@ -569,7 +578,7 @@ request_arrives(struct endpoint *ep, const struct rma_head *h, const uint8_t *by
 
 /* ------------------------------------------------------------------ messages that come */
 
-/* Posts the receive of a message about remote memory; false: there is no room now. */
+/* Post the receive of a message about remote memory. Return false if there is no room now. */
 static bool
 message_post(struct endpoint *ep, struct op *op)
 {
@@ -634,7 +643,8 @@ message_arrives(struct endpoint *ep, const struct op *op)
 		request_arrives(ep, &h, bytes, n, status->source);
 }
 
-/* Looks at what has come, in the order in which it was sent. */
+/* Look at the messages about remote memory that have come, in the order in which they were sent,
+ * and post their receives again. */
 static void
 messages_look(struct endpoint *ep)
 {
@@ -697,7 +707,7 @@ rma_progress(struct endpoint *ep)
 
 /* ------------------------------------------------------------------ verbs */
 
-/* What an own transfer is, but for its bytes. */
+/* An own transfer as its caller has it, without its bytes. */
 struct access {
 	fi_addr_t peer;
 	uint64_t at, key, flags, data;
@@ -772,7 +782,8 @@ transfer_locked(struct fid_ep *fid, const struct iovec *iov, size_t count, struc
 	return result;
 }
 
-/* The default flags; FI_INJECT among them is for what is short enough, and is no promise needed. */
+/* Return the endpoint's default flags but for FI_INJECT, which fits only what is short enough: as a
+ * default it is not taken for a promise, and no transfer is injected because of it. */
 static uint64_t
 flags_of(const struct fid_ep *fid)
 {

@@ -57,7 +57,7 @@ enum channel_state {
 #define WATCH_WORD(node, state, life)                                                              \
 	((uint64_t)(node) << 48 | (uint64_t)(state) << 32 | (uint32_t)(life))
 
-/* What the client's pin-down cache did; for pmx-ctl to show. */
+/* The counters of the client's pin-down cache, for pmx-ctl to show. */
 struct pin_counters {
 	uint64_t hits, misses, evictions;     /* of this context */
 	uint64_t invalidations, pinned_bytes; /* of its process */
@@ -307,7 +307,7 @@ enum group_command {
 
 #define SUBSCRIBE_NOTIFY (1ull << 32) /* the home's application is told */
 
-/* How multicasts in groups go to members on other nodes. */
+/* The ways in which multicasts in groups go to members on other nodes. */
 enum multicast_by {
 	MULTICAST_AUTO,    /* by the network to those whom it reaches, if there are several */
 	MULTICAST_LIST,    /* by a copy for each */
@@ -440,7 +440,7 @@ _Static_assert(sizeof(struct submission) <= SLOT_BYTES - 4, "submission");
 _Static_assert(sizeof(struct completion) <= SLOT_BYTES - 4, "completion");
 _Static_assert(sizeof(struct event_slot) <= SLOT_BYTES - 4, "event");
 
-/* What is in bulk memory right before the payload of each buffer of a chain. */
+/* The link that lies in bulk memory right before the payload of each buffer of a chain. */
 struct bulk_link {
 	int64_t next_off; /* offset of the next buffer's payload from the base; 0 = last */
 	uint32_t len;     /* payload bytes of this buffer */
@@ -452,9 +452,10 @@ _Static_assert(sizeof(struct bulk_link) == 16, "bulk link");
 #define CHANNEL_BUFFER_HEAD 64
 
 #define CHANNEL_INLINE_MOST 128
-/* The engine's own buffers for inline messages that a context with so many send buffers has, if
- * there are enough. They have the numbers that follow the client's. A thin client's memory has room
- * for them as well, so that what is under way can pass to another primary. */
+/* Return the most buffers of its own that the engine has for inline messages of a context with so
+ * many send buffers; it may have fewer. They have the numbers that follow the client's. A thin
+ * client's memory has room for them as well, so that what is under way can pass to another
+ * primary. */
 static inline uint32_t
 channel_inline_sends(uint32_t send_buffers)
 {
@@ -470,30 +471,30 @@ struct channel_geometry {
 	struct lhs_config lhs, matched;
 };
 
-/* Where the parts of a region are, in bytes from its start. The engine uses this and not the
- * offsets in the region, which the client can write. */
+/* The places of a region's parts, in bytes from its start. The engine uses this and not the offsets
+ * in the region, which the client can write. */
 struct channel_layout {
 	uint64_t submissions, completions, lhs, matched, send_off, transfers, events, bytes;
 };
 struct channel_layout channel_layout(const struct channel_geometry *g);
-/* Returns the bytes of a region. */
+/* Return the bytes of a region. */
 uint64_t channel_bytes(const struct channel_geometry *g);
-/* Returns the distance in bytes between the buffers of a thin client. */
+/* Return the distance in bytes between the buffers of a thin client. */
 static inline uint32_t
 channel_buffer_bytes(uint32_t frag_len)
 {
 	return CHANNEL_BUFFER_HEAD + ((frag_len + 63) & ~63u);
 }
-/* Returns the bytes of a thin client's memory: the region, then so many buffers. */
+/* Return the bytes of a thin client's memory: the region, then so many buffers. */
 uint64_t channel_thin_bytes(const struct channel_geometry *g, uint32_t buffers, uint32_t frag_len);
 /* Zero the region and write its header, for a new life of the region. */
 void channel_format(struct channel_shm *shm, const struct channel_geometry *g, uint16_t node,
 	uint16_t ctx, uint32_t generation);
-/* Returns NULL if a client can use the region, otherwise a static string that says what is
- * wrong. */
+/* Return NULL if a client can use the region, otherwise a static string that says what is wrong. */
 const char *channel_check(const struct channel_shm *shm);
 
-/* Where a client finds the parts, according to the header. */
+/* Return the region's submission slots. This function and the next ones find a part by the offset
+ * in the region's header, so they are for the client only. */
 static inline struct slot *
 channel_submissions(struct channel_shm *shm)
 {
@@ -518,7 +519,7 @@ channel_matched(struct channel_shm *shm)
 	return (uint8_t *)shm + shm->matched_off;
 }
 
-/* The offsets of the send buffers' payloads from the base. Written by the engine. */
+/* Return the offsets of the send buffers' payloads from the base. The engine writes them. */
 static inline _Atomic int64_t *
 channel_send_off(struct channel_shm *shm)
 {
@@ -591,8 +592,8 @@ enum attach_stop {
 #define ATTACH_HOLD          (1ull << 32) /* the job goes on when the connection ends */
 #define ATTACH_PROCESSES     (1ull << 33) /* its processes are stopped as well */
 
-/* How the 16 bytes of attach_request.addr and len are to be read, from the first on, in the order
- * in which they are sent; 0 behind them. */
+/* The kinds of address that the 16 bytes of attach_request.addr and len can hold. The address lies
+ * there from the first byte on, in the order in which it is sent; 0 behind it. */
 enum attach_address {
 	ATTACH_IPV4,
 	ATTACH_IPV6,
@@ -602,10 +603,11 @@ enum attach_address {
 
 #define ATTACH_NAME_MAX 64 /* of a node, with its 0 */
 
-/* Whether a text may be the name of a node or a host: letters, digits and ".-_", one letter at
- * least, so that it is no number and no address. */
+/* Return whether a text may be the name of a node or a host: letters, digits and ".-_", one letter
+ * at least, so that it is no number and no address. */
 bool channel_name_ok(const char *text);
-/* What stands for a name where 16 bytes have room: no two names are likely to have the same. */
+/* Write the hash that stands for a name where only 16 bytes have room. No two names are likely to
+ * have the same. */
 void channel_name_hash(const char *name, uint8_t hash[16]);
 
 struct attach_request {

@@ -19,39 +19,38 @@ bool instance_name_ok(const char *name);
 
 #define RUN_DIR_MAX 256
 
-/* Writes the directory where primaries that this user runs keep their sockets, NAME.sock, and
+/* Write the directory where primaries that this user runs keep their sockets, NAME.sock, and
  * process numbers, NAME.pid: /run/pmx-dpdk for root, else $XDG_RUNTIME_DIR/pmx-dpdk, else
  * /tmp/pmx-dpdk-UID. */
 void run_dir(char *dir, size_t size);
-/* Does the same, and makes it if it is not there: root's for all to look into, others' for nobody
- * else. 0; -EPERM: it is another user's; or another -errno. */
+/* Write that directory as run_dir() does, and make it if it is not there: root's for all to look
+ * into, others' for nobody else. Return 0; -EPERM: it is another user's; or another -errno. */
 int run_dir_make(char *dir, size_t size);
 
-/* Writes the directory of this user's own primaries' sockets to dir, if it is there, is this
- * user's, and is not ATTACH_SOCKETS, which belongs to root. */
+/* Write the directory of this user's own primaries' sockets to dir. Return whether it is there, is
+ * this user's, and is not ATTACH_SOCKETS, which belongs to root. */
 bool own_sockets(char *dir, size_t size);
 
-/* Returns whether that is a socket on which nobody listens any more. */
+/* Return whether `path` is a socket on which nobody listens any more. */
 bool is_stale_socket(const char *path);
 
-/* Returns where the EAL, by its own rule, keeps a directory dpdk/PREFIX for each primary. It is for
- * processes that look for one without an EAL of their own. */
+/* Return the directory where the EAL, by its own rule, keeps a directory dpdk/PREFIX for each
+ * primary. It is for processes that look for one without an EAL of their own. */
 const char *eal_base(void);
 
-/* Calls `visit` for each directory where hugepages are mounted, once, with its page size in
- * bytes. */
+/* Call `visit` once for each directory where hugepages are mounted, with its page size in bytes. */
 void each_huge_mount(void (*visit)(void *arg, const char *dir, uint64_t page_bytes), void *arg);
 
 /* `file` is the name of a hugepage file, without its directory. Returns the length of PREFIX if the
  * EAL of a --file-prefix names its files so (PREFIXmap_NUMBER), otherwise 0. */
 size_t eal_map_owner(const char *file);
 
-/* Returns how many files of a directory `is` accepts, and removes them if `remove` is set. Links
- * are not followed. */
+/* Return how many files of a directory `is` accepts, and remove them if `remove` is set. Links are
+ * not followed. */
 size_t files_that(const char *dir, bool (*is)(const char *file, const void *arg), const void *arg,
 	bool remove);
-/* For files_that: is_map_of accepts the hugepage files of the EAL whose prefix the argument points
- * to; is_any accepts all files. */
+/* Return whether files_that() shall take a file: is_map_of accepts the hugepage files of the EAL
+ * whose prefix the argument points to; is_any accepts all files. */
 bool is_map_of(const char *file, const void *prefix);
 bool is_any(const char *file, const void *unused);
 

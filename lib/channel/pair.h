@@ -32,7 +32,7 @@
 
 #define PAIR_OFFERS 64 /* of each side under way */
 
-/* What one side writes. */
+/* The part of the shared memory that one side writes. */
 struct pair_side {
 	_Alignas(PAIR_LINE) _Atomic uint32_t sleeps;  /* wake me after a message; cleared by who
 						       * does */
@@ -134,7 +134,7 @@ pair_publish(struct pair_end *e, uint32_t len)
 	e->pos = at + n;
 }
 
-/* What pair_peek() found. */
+/* The results of pair_peek(). */
 enum pair_found {
 	PAIR_NOTHING,
 	PAIR_FOUND,

@@ -11,8 +11,8 @@
 
 #define PATH_BYTES 4200
 
-/* Returns the number behind `key` in a file, or its first one if that is empty; UINT64_MAX if there
- * is none, as where it says "max". */
+/* Return the number behind `key` in a file, or the first number of its first line if `key` is
+ * empty; UINT64_MAX if there is none, as where the file says "max". */
 static uint64_t
 number_in(const char *path, const char *key)
 {
@@ -34,8 +34,8 @@ number_in(const char *path, const char *key)
 	return found;
 }
 
-/* Returns what is left of the limit of one group. Cached files do not count as used: the kernel
- * drops them before it kills. */
+/* Return the bytes that are left of the limit of one group; UINT64_MAX: it has no limit. Cached
+ * files do not count as used: the kernel drops them before it kills. */
 static uint64_t
 left_in(const char *group)
 {
@@ -57,7 +57,8 @@ left_in(const char *group)
 	return most > pinned ? most - pinned : 0;
 }
 
-/* Returns what is left of the limits of this process's group and of those around it (cgroup v2). */
+/* Return the bytes that are left of the limits of this process's group and of those around it
+ * (cgroup v2); UINT64_MAX: none has a limit. */
 static uint64_t
 left_in_groups(void)
 {

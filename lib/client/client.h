@@ -24,7 +24,7 @@
 
 struct node;
 
-/* How a node is reached: by a secondary, by a thin client, or in this process (embedded). */
+/* The way to reach a node: by a secondary, by a thin client, or in this process (embedded). */
 struct way {
 	int (*open)(struct pmx_context **out, struct pmx_node *node, uint16_t number,
 		const struct pmx_context_params *params);
@@ -71,15 +71,15 @@ struct pmx_node {
 	struct pmx_node *next; /* in the list of fork.c */
 };
 
-/* How the uses of a place ended that is used again and again: all since the one before the last
- * that failed. */
+/* The results of the uses of a place that is used again and again, such as a send buffer. They are
+ * known for all uses since the one before the last that failed. */
 struct outcomes {
 	uint64_t uses;         /* that have ended; an ID has the number of the one that it means */
 	uint64_t failed;       /* `uses` after the last one that failed; 0: none has */
 	uint8_t error, before; /* of that one, and of the one before it */
 };
 
-/* Returns the error of the use that ended last. */
+/* Return the error of the use that ended last. */
 static inline uint8_t
 outcome_last(const struct outcomes *o)
 {
@@ -97,8 +97,8 @@ outcome_add(struct outcomes *o, uint8_t error)
 	o->uses++;
 }
 
-/* Returns 0: it has not ended; 1, or the negative errno; -ESTALE: a later one has failed, and what
- * became of this one is not known any more. */
+/* Return how a use ended: 1, or the negative errno; 0: it has not ended; -EINVAL: there was no such
+ * use yet; -ESTALE: a later one has failed, and what became of this one is not known any more. */
 static inline int
 outcome_of(const struct outcomes *o, uint64_t use)
 {
@@ -301,7 +301,7 @@ struct pmx_context {
 	int alarm;    /* readable eventfd in that epoll once the primary is gone; -1: none */
 };
 
-/* Whether the engine is gone, or has ended this context. */
+/* Return whether the engine is gone, or has ended this context. */
 static inline bool
 ctx_gone(const struct pmx_context *ctx)
 {
@@ -311,7 +311,7 @@ ctx_gone(const struct pmx_context *ctx)
 /* send.c: the ID that a message will have. */
 pmx_send_id ctx_send_id(const struct pmx_context *ctx, const struct pmx_buffer *buf);
 
-/* To be called after something was submitted: wakes the engine if it sleeps. */
+/* Wake the engine if it sleeps. This is to be called after something was submitted. */
 static inline void
 ctx_doorbell(struct pmx_context *ctx)
 {
@@ -334,74 +334,80 @@ int ctx_make(struct pmx_context **out, struct pmx_node *node,
 	const struct pmx_context_params *params, struct channel_shm *shm, int event_fd,
 	int doorbell);
 void ctx_free(struct pmx_context *ctx);
-/* The idle policy of polls, by the parameters or else the environment: enum pmx_idle, or
+/* Return the idle policy of polls, by the parameters or else the environment: enum pmx_idle, or
  * -EINVAL. */
 int ctx_idle_policy(const struct pmx_context_params *params);
-/* Lets services go on after completions; whether something has landed for one of them; the next
- * event of one of them, if there is one. */
+/* Let services go on after completions. */
 void ctx_services_progress(struct pmx_context *ctx);
+/* Return whether something has landed for a service. */
 bool ctx_services_landed(struct pmx_context *ctx);
+/* Take the next event of a service. Return false if there is none. */
 bool ctx_services_event(struct pmx_context *ctx, struct pmx_event *event);
-/* Submits the gathered bulk buffers to the engine, as many as the ring has room for. */
+/* Submit the gathered bulk buffers to the engine, as many as the ring has room for. */
 void ctx_flush_releases(struct pmx_context *ctx);
-/* Switches receiving from kept messages to the channel's own ring. */
+/* Switch receiving from kept messages to the channel's own ring. */
 void ctx_take_ring(struct pmx_context *ctx);
 void ctx_completions(struct pmx_context *ctx);
-/* One step of waiting: runs the embedded engine, or yields the CPU. */
+/* Do one step of waiting: run the embedded engine, or yield the CPU. */
 void ctx_wait(struct pmx_context *ctx);
-/* As pmx_is_send_done(), by the completions taken so far. */
+/* Return what pmx_is_send_done() returns, by the completions taken so far. */
 int ctx_send_result(const struct pmx_context *ctx, pmx_send_id id);
-/* Does what is due while there is nothing to receive. 0, or -EPIPE if the engine is gone. */
+/* Do what is due while there is nothing to receive. Return 0, or -EPIPE if the engine is gone. */
 int ctx_idle(struct pmx_context *ctx);
-/* A poll of the application found nothing: yields the CPU if the context's policy says so. */
+/* Yield the CPU if the context's policy says so. This is to be called when a poll of the
+ * application found nothing. */
 void ctx_yield(struct pmx_context *ctx);
-/* As ctx_wait(), but sleeps if it can, at most until `deadline` (base/clock.h). */
+/* Wait as ctx_wait() does, but sleep if that is possible, at most until `deadline`
+ * (base/clock.h). */
 void ctx_sleep(struct pmx_context *ctx, int64_t deadline);
 /* A call that waits: {0} at first. */
 struct waiting {
 	int64_t deadline, spin_until;
 	bool of_sends; /* for what was sent, or transferred */
 };
-/* One turn of it: waits a short time awake, then asleep. Returns false if timeout_us (-1: for ever)
- * have passed since the first turn. */
+/* Do one turn of a call that waits: wait a short time awake, then asleep. Return false if
+ * timeout_us (-1: for ever) have passed since the first turn. */
 bool ctx_wait_turn(struct pmx_context *ctx, struct waiting *w, int64_t timeout_us);
-/* Gives the bulk buffers of a received message back. */
+/* Give the bulk buffers of a received message back. */
 void ctx_release(struct pmx_context *ctx, uint32_t bulk);
-/* Sends a matched message: its head (two words in wire format) and len bytes, which must fit one
- * buffer. Errors of pmx_send_copy(). */
+/* Send a matched message: its head (two words in wire format) and len bytes, which must fit one
+ * buffer. Return 0, or errors of pmx_send_copy(). */
 int ctx_send_short(struct pmx_context *ctx, struct pmx_addr to, const uint64_t head[2],
 	const void *data, uint32_t len);
-/* The same with an immediate: a head of three words. */
+/* Send a matched message with an immediate: as ctx_send_short() does, but with a head of three
+ * words. */
 int ctx_send_immediate(struct pmx_context *ctx, struct pmx_addr to, const uint64_t head[3],
 	const void *data, uint32_t len);
 int ctx_send_matched(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf,
 	pmx_send_id *id);
-/* Gives the message that pmx_receive() would return, without taking it; false: there is none. */
+/* Give the message that pmx_receive() would return, without taking it. Return false if there is
+ * none. */
 bool ctx_peek(struct pmx_context *ctx, struct pmx_message *msg);
-/* Ends the sends that are not completed with ECONNRESET. */
+/* End the sends that are not completed, with the error ECONNRESET. */
 void ctx_reset_sends(struct pmx_context *ctx);
-/* Continues the context in another channel. 0; -EPROTO if its sizes differ, and nothing has
+/* Continue the context in another channel. Return 0; -EPROTO if its sizes differ, and nothing has
  * changed; -ENOMEM, or an error of a service. */
 int ctx_rejoin(struct pmx_context *ctx, struct channel_shm *shm, uint64_t mapped, int event_fd,
 	int doorbell);
 /* pages.c */
 #define PAGES_HUGE      (2ull << 20)
 #define PAGES_ALLOCATED "pmx" /* name of the memfd, as /proc shows it */
-/* Makes a memfd of at least *len bytes, which it becomes, and maps it at *addr. Returns its
+/* Make a memfd of at least *len bytes, write its length to *len, and map it at *addr. Return its
  * descriptor, or -errno. Huge pages are promised when they are mapped, others are not. */
 int pages_make(const char *name, uint64_t *len, void **addr, bool huge);
-/* Does the same with hugepages if it fills at least half of one, and some are free. */
+/* Make such a memfd as pages_make() does, with hugepages if it fills at least half of one, and some
+ * are free. */
 int pages_alloc(uint64_t *len, void **addr);
 /* attach.c: requests to a primary, over any connection */
 /* Sends one request, with the descriptor `give` unless it is -1, and waits for the reply. fds: two
  * descriptors of the reply, unchanged if it has none; may be NULL. */
 typedef int (*attach_ask)(struct pmx_node *node, const struct attach_request *request, int give,
 	struct attach_reply *reply, int *fds);
-/* Asks whether a primary is there. 0, with the node's number set; *pid: the primary's; may be
- * NULL. */
+/* Ask whether a primary is there. Return 0, with the node's number set and the primary's process in
+ * *pid, which may be NULL; or -errno. */
 int attach_hello(struct pmx_node *node, attach_ask ask, int *pid);
 void attach_close(struct pmx_context *ctx, attach_ask ask);
-/* Closes a context that was opened but is of no use. */
+/* Close a context that was opened but is of no use. */
 void attach_give_back(struct pmx_node *node, attach_ask ask, const struct attach_reply *opened);
 int attach_memory(struct pmx_context *ctx, attach_ask ask, int fd, void *addr, uint64_t len,
 	int watched, uint32_t *number);
@@ -415,22 +421,23 @@ uint32_t attach_job(void);
  * this user. */
 int secondary_attach(struct pmx_node *node, const char *instance, int cpu);
 int way_thin_attach(struct pmx_node *node, const char *instance);
-/* Connects to the socket at path. Returns the descriptor; -ENOENT: nobody listens there, -EACCES,
- * or another -errno. */
+/* Connect to the socket at path. Return the descriptor; -ENOENT: nobody listens there, -EACCES, or
+ * another -errno. */
 int way_thin_connect(const char *path);
 int way_thin_ask(struct pmx_node *node, const struct attach_request *request, int give,
 	struct attach_reply *reply, int *fds);
-/* Opens the context again at the next primary. 0, or errors of pmx_context_open(). */
+/* Open the context again at the next primary. Return 0, or errors of pmx_context_open(). */
 int way_thin_rejoin(struct pmx_context *ctx);
-/* To be called when a node attached as a secondary has left its channels. With the last such node
- * of this process the primary's memory is unmapped. Does nothing for other nodes. */
+/* Let the primary's memory go for a node that was attached as a secondary and has left its
+ * channels. With the last such node of this process that memory is unmapped. Do nothing for other
+ * nodes. */
 void secondary_let_go(struct pmx_node *node);
 /* life.c: starts the thread that watches fd, on which `events` are reported when the primary ends.
  * 0 or -errno. life_end() stops it. */
 int life_begin(struct pmx_node *node, int fd, short events);
 void life_end(struct pmx_node *node);
 extern const struct way way_thin;
-/* Returns the bytes of a page, for channels in memory of DPDK: way.page. */
+/* Return the bytes of a page, for channels in memory of DPDK: way.page. */
 uint64_t way_dpdk_page(const void *shm);
 
 /* available.c: bytes that this process can fill without being killed for it; UINT64_MAX: no limit

@@ -39,7 +39,7 @@ pmx_context_read_stat(const struct pmx_context *ctx, struct pmx_context_stat *st
 	stat->receive_buffers = ctx->receive_buffers;
 }
 
-/* Sets up the client's side of the channel's rings, and reads the channel's parameters. */
+/* Set up the client's side of the channel's rings, and read the channel's parameters. */
 static void
 join(struct pmx_context *ctx, struct channel_shm *shm, int event_fd, int doorbell)
 {
@@ -70,7 +70,7 @@ join(struct pmx_context *ctx, struct channel_shm *shm, int event_fd, int doorbel
 	ctx->doorbell = doorbell;
 }
 
-/* Makes room for each buffer that messages of this channel may hold. */
+/* Make room in the release list for each buffer that messages of this channel may hold. */
 static int
 make_release_list(struct pmx_context *ctx, const struct channel_shm *shm)
 {

@@ -22,7 +22,8 @@
 _Static_assert(sizeof(((struct pmx_found *)0)->instance) == INSTANCE_NAME_MAX,
 	"pmx_found has room for every name");
 
-/* Writes the name of the instance whose socket has that file name; false: it is no such socket. */
+/* Write the name of the instance whose socket has that file name. Return false if it is no such
+ * socket. */
 static bool
 name_of(const char *file, char *name)
 {
@@ -54,8 +55,8 @@ is_known(const struct pmx_found *found, unsigned n, const char *name)
 	return false;
 }
 
-/* Appends the instances that listen in that directory to the `have` ones. Returns how many there
- * are then, or -ENOMEM. */
+/* Append the instances that listen in that directory to the `have` ones. Return how many there are
+ * then, or -ENOMEM. */
 static int
 find_in(const char *dir, struct pmx_found *found, unsigned have, unsigned n)
 {
@@ -111,7 +112,7 @@ is_this_host(const char *instance, const char *text)
 		(inet_pton(AF_INET6, text, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6));
 }
 
-/* Sets what is asked. false: that is neither an address nor a name. */
+/* Set the address or the name that the request asks for. Return false if the text is neither. */
 static bool
 set_asked(struct attach_request *request, const char *text)
 {
@@ -136,7 +137,7 @@ set_asked(struct attach_request *request, const char *text)
 	return true;
 }
 
-/* Asks for the node that has one of the host's addresses. */
+/* Ask for the node that has one of the host's addresses. */
 static int
 ask_by_dns(struct pmx_node *node, struct attach_request *request, struct attach_reply *reply,
 	const char *host)

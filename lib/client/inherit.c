@@ -17,7 +17,7 @@
 /* A bit for each that was open at the begin and to be inherited. */
 static uint64_t open_before[MOST / 64];
 
-/* Calls `f` for each open descriptor; without /proc for none. */
+/* Call `f` for each open descriptor; without /proc for none. */
 static void
 each_open(void (*f)(unsigned fd))
 {

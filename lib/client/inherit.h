@@ -10,8 +10,9 @@
 void inherit_begin(void);
 void inherit_end(void);
 
-/* To be called before a fork: a thread of the EAL makes an epoll instance anew whenever its
- * interrupts change, so those that came after inherit_begin() are marked then. */
+/* Have exec() close the epoll instances that were made since inherit_begin() as well. This is to be
+ * called before a fork: a thread of the EAL makes an epoll instance anew whenever its interrupts
+ * change. */
 void inherit_forks(void);
 
 #endif

@@ -20,7 +20,7 @@
 #include "client/client.h"
 #include "client/signals.h"
 
-/* Makes the context's descriptor readable, for a thread that sleeps on it and for later ones. */
+/* Make the context's descriptor readable, for a thread that sleeps on it and for later ones. */
 static void
 wake(struct pmx_context *ctx)
 {

@@ -18,7 +18,8 @@
 
 #define EAL_WORDS 64
 
-/* Moves the calling thread to a CPU; false: this process may not use it, or there is none. */
+/* Move the calling thread to a CPU. Return false if this process may not use it, or there is no
+ * such CPU. */
 static bool
 move_to(int cpu)
 {
@@ -31,7 +32,8 @@ move_to(int cpu)
 	return sched_setaffinity(0, sizeof(one), &one) == 0;
 }
 
-/* The EAL of a secondary prints its usage if it may not use the CPU. */
+/* Return whether this process may use a CPU. It is checked first because the EAL of a secondary
+ * prints its usage if it may not. */
 static bool
 may_use(int cpu)
 {
@@ -63,7 +65,7 @@ static struct {
 	unsigned users;
 } embedded = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Starts an engine in this process, by PMX_CONFIG and PMX_EAL. */
+/* Start an engine in this process, by PMX_CONFIG and PMX_EAL. */
 static int
 start_embedded(struct pmx_node **node)
 {
@@ -109,7 +111,8 @@ as_embedded(struct pmx_node **node)
 	return result;
 }
 
-/* Whether others use the node still. */
+/* End one use of the embedded node. Return whether others still use it; false for other nodes,
+ * which nobody shares. */
 static bool
 is_shared(const struct pmx_node *node)
 {
@@ -122,7 +125,8 @@ is_shared(const struct pmx_node *node)
 	return shared;
 }
 
-/* How to attach by the parameters, or else by the environment: enum pmx_attach, or -EINVAL. */
+/* Return how to attach, by the parameters or else by the environment: enum pmx_attach, or
+ * -EINVAL. */
 static int
 attach_policy(const struct pmx_attach_params *params)
 {
@@ -140,7 +144,7 @@ attach_policy(const struct pmx_attach_params *params)
 	return -EINVAL;
 }
 
-/* Attaches in that way, which is not embedded. */
+/* Attach in the way `how`, which is not embedded. */
 static int
 attach_as(struct pmx_node *node, int how, const char *instance, int cpu)
 {
@@ -215,8 +219,8 @@ pmx_node_attach(struct pmx_node **node, const char *instance,
 	return 0;
 }
 
-/* How long the number of a process that has just ended may be in use: until its end is noticed, and
- * what it sent is delivered. */
+/* The longest time for which the context number of a process that has just ended may stay in use:
+ * until its end is noticed, and what it sent is delivered. */
 #define CLOSING_US       500000
 #define CLOSING_AGAIN_NS 5000000
 

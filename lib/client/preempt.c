@@ -18,7 +18,7 @@
 
 /* ------------------------------------------------------------------ contexts */
 
-/* Stops or parks it, and waits until that is so. */
+/* Stop or park a context, and wait until that is so. */
 static int
 stop(struct pmx_context *ctx, enum attach_stop what)
 {

@@ -33,8 +33,8 @@ struct unread {
 	uint8_t *to;
 };
 
-/* Returns the next message in *m, and its entry; NULL: no more. Leaves ctx->lhs at the ring that it
- * is in. */
+/* Return the entry of the next message that was not received, and the message in *m; NULL: there is
+ * no more. Leave ctx->lhs at the ring that it is in. */
 static const struct lhs_entry *
 next_unread(struct pmx_context *ctx, struct unread *u, struct pmx_message *m)
 {
@@ -52,8 +52,8 @@ all_unread(const struct pmx_context *ctx)
 	return (struct unread){.ends = {ctx->lhs, ctx->next_lhs}, .n = ctx->unread ? 2 : 1};
 }
 
-/* Copies messages that landed and were not received to a ring in this process's own memory, which
- * is read first. */
+/* Copy messages that landed and were not received to a ring in this process's own memory, which is
+ * read first. */
 static int
 keep_unread(struct pmx_context *ctx)
 {
@@ -105,8 +105,8 @@ keep_unread(struct pmx_context *ctx)
 	return 0;
 }
 
-/* Ends everything that may need the old engine. 0, or why it cannot end yet; the call can then be
- * repeated. */
+/* End everything that may need the old engine. Return 0, or why it cannot end yet; the call can
+ * then be repeated. */
 static int
 leave(struct pmx_context *ctx)
 {
@@ -165,7 +165,7 @@ attach_again(struct pmx_node *node, int64_t deadline)
 	return result;
 }
 
-/* Waits for the primary to end. One that stops says so in its channels first; one whose take-over
+/* Wait for the primary to end. One that stops says so in its channels first; one whose take-over
  * was called off has ended only those channels, and goes on. */
 static void
 wait_for_end(struct pmx_node *node, int64_t deadline)
@@ -177,7 +177,7 @@ wait_for_end(struct pmx_node *node, int64_t deadline)
 		nanosleep(&pause, NULL);
 }
 
-/* Makes contexts leave their channels: all, or those whose engine is gone. */
+/* Make contexts leave their channels: all, or those whose engine is gone. */
 static int
 leave_channels(struct pmx_node *node, bool all)
 {

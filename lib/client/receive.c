@@ -132,7 +132,7 @@ ctx_idle(struct pmx_context *ctx)
 	return unlikely(ctx_gone(ctx)) ? -EPIPE : 0;
 }
 
-/* A poll of the application found nothing. */
+/* Do what is due when a poll of the application found nothing: ctx_idle(), then ctx_yield(). */
 static APART int
 found_nothing(struct pmx_context *ctx)
 {

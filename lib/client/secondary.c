@@ -56,7 +56,7 @@ static struct {
 	char socket[108]; /* path of the primary's socket, if it has one */
 } eal;
 
-/* Whether any of [begin, end) is mapped in this process. */
+/* Return whether any of [begin, end) is mapped in this process. */
 static bool
 is_taken(uint64_t begin, uint64_t end)
 {
@@ -79,8 +79,8 @@ has_ops(const char *name, unsigned index)
 		strcmp(rte_mempool_ops_table.ops[index].name, name) == 0;
 }
 
-/* Asks over the primary's socket whether rte_eal_init() can succeed: 0 and its reply, or -errno.
- * Without a socket 0, and the reply is all 0. */
+/* Ask over the primary's socket whether rte_eal_init() can succeed. Return 0 and its reply, or
+ * -errno. If there is no socket, return 0, and the reply is all 0. */
 static int
 ask_before(struct pmx_node *node, const char *instance, struct attach_reply *said)
 {
@@ -224,8 +224,8 @@ answered(const struct rte_mp_msg *request, const struct rte_mp_reply *reply)
 	return 0;
 }
 
-/* Waits until the reply is here or the primary is gone, without waiting for the EAL's timeout then.
- * true: it is here. */
+/* Wait until the reply is here or the primary is gone, without waiting for the EAL's timeout then.
+ * Return whether the reply is here. */
 static bool
 wait_for_answer(const struct pmx_node *node)
 {
@@ -291,8 +291,9 @@ ask(struct pmx_node *node, const struct attach_request *request, int give,
 	return result;
 }
 
-/* Returns whether this process may open n more descriptors. The EAL does not say if a message
- * brought fewer than its sender gave, and what it tells instead may be the numbers of others. */
+/* Return whether this process may open n more descriptors. The EAL does not say if a message
+ * brought fewer than its sender gave, and the numbers that it tells instead may be those of other
+ * descriptors. */
 static bool
 may_open(unsigned n)
 {
@@ -379,7 +380,7 @@ secondary_let_go(struct pmx_node *node)
 	rte_memseg_walk_thread_unsafe(replace, NULL);
 }
 
-/* Returns whether an EAL file is of this process: mp_socket_PID_NUMBER, or fbarray_NAME_PID, which
+/* Return whether an EAL file is of this process: mp_socket_PID_NUMBER, or fbarray_NAME_PID, which
  * newer EALs give a number too. */
 static bool
 is_ours(const char *file, const void *unused)
@@ -396,7 +397,7 @@ is_ours(const char *file, const void *unused)
 		(of[n + 1] == '_' || of[n + 1] == 0);
 }
 
-/* Detaches, and removes what this process's EAL left in the primary's directory. */
+/* Detach, and remove what this process's EAL left in the primary's directory. */
 static void
 end(struct pmx_node *node)
 {

@@ -71,7 +71,7 @@ ctx_services_event(struct pmx_context *ctx, struct pmx_event *event)
 	return false;
 }
 
-/* Takes note of inline messages that ended. */
+/* Take note of inline messages that ended. */
 static inline void
 inline_ended(struct pmx_context *ctx)
 {
@@ -263,7 +263,7 @@ pmx_buffer_write(struct pmx_context *ctx, const struct pmx_buffer *buf, uint32_t
 
 /* ------------------------------------------------------------------ sending */
 
-/* Writes the additional slots of a message of many buffers. */
+/* Write the additional slots of a message of many buffers. */
 static void
 write_more(struct pmx_context *ctx, uint16_t b, uint32_t left, uint32_t slots)
 {
@@ -281,7 +281,7 @@ write_more(struct pmx_context *ctx, uint16_t b, uint32_t left, uint32_t slots)
 	}
 }
 
-/* The general path of a message. */
+/* Submit a message by the general path: it may have many buffers, and is checked. */
 static APART int
 submit_checked(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf,
 	uint8_t op)
@@ -319,7 +319,7 @@ submit_checked(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buf
 	return 0;
 }
 
-/* Submits a message of one buffer into a slot that is known to be free. */
+/* Submit a message of one buffer into a slot that is known to be free. */
 static inline void
 submit_one(struct pmx_context *ctx, struct pmx_addr to, uint8_t op, uint32_t len, uint16_t buf)
 {
@@ -336,7 +336,7 @@ submit_one(struct pmx_context *ctx, struct pmx_addr to, uint8_t op, uint32_t len
 	ctx->sub.pos = pos + 1;
 }
 
-/* Whether a message of that length can go inline now. */
+/* Return whether a message of that length can go inline now. */
 static inline bool
 inline_fits(struct pmx_context *ctx, uint32_t len)
 {
@@ -348,8 +348,8 @@ inline_fits(struct pmx_context *ctx, uint32_t len)
 	return ctx->inline_left != 0;
 }
 
-/* Writes the slot of an inline message but its payload, whose place it returns. op: that of a
- * message with a buffer. */
+/* Write the slot of an inline message without its payload. Return the place for the payload. op:
+ * that of a message with a buffer. */
 static inline uint8_t *
 inline_begin(const struct slot_end *sub, struct pmx_addr to, uint8_t op, uint32_t len)
 {
@@ -363,8 +363,8 @@ inline_begin(const struct slot_end *sub, struct pmx_addr to, uint8_t op, uint32_
 	return s->inlined.payload;
 }
 
-/* Copies up to SUBMIT_INLINE_BYTES. Pieces that overlap need no loop, and a call of memcpy would
- * cost more. */
+/* Copy up to SUBMIT_INLINE_BYTES. Pieces that overlap need no loop, and a call of memcpy would cost
+ * more. */
 static inline void
 inline_copy(uint8_t *to, const uint8_t *from, uint32_t len)
 {
@@ -390,7 +390,7 @@ inline_end(struct pmx_context *ctx)
 	ctx_doorbell(ctx);
 }
 
-/* Submits the first of n messages inline, as many as can be. Returns how many. The context's fields
+/* Submit the first of n messages inline, as many as can be. Return how many. The context's fields
  * are copied, because any store to a slot might change them for all that the compiler knows. */
 static inline unsigned
 submit_inline(struct pmx_context *ctx, const struct pmx_addr *to, const struct pmx_buffer *bufs,
@@ -427,7 +427,7 @@ submit_inline(struct pmx_context *ctx, const struct pmx_addr *to, const struct p
 	return k;
 }
 
-/* Fast path of the common message: one buffer. */
+/* Submit a message by the fast path, which is for the common message of one buffer. */
 static inline int
 submit(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf, uint8_t op)
 {
@@ -489,7 +489,7 @@ ctx_send_matched(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_b
 	return send_as(ctx, to, buf, SUBMIT_MATCHED, id);
 }
 
-/* Copies two or three words; `bytes` is a constant. */
+/* Copy two or three words; `bytes` is a constant. */
 static inline __attribute__((always_inline)) void
 put_words(uint8_t *to, const uint64_t *words, uint32_t bytes)
 {

@@ -24,8 +24,8 @@ struct client_service {
 	void (*results)(struct pmx_context *ctx, const struct completion *c);
 	/* Completions were taken: continues what waited for them. */
 	void (*progress)(struct pmx_context *ctx);
-	/* Whether something is there that the application does not know of; if so, it must not
-	 * sleep. */
+	/* Return whether something is there that the application does not know of; if so, it must
+	 * not sleep. */
 	bool (*landed)(struct pmx_context *ctx);
 	/* Takes the next event for pmx_poll_event(); false: there is none. */
 	bool (*event)(struct pmx_context *ctx, struct pmx_event *event);

@@ -9,8 +9,8 @@
 #include <pthread.h>
 #include <signal.h>
 
-/* Blocks all signals in this thread but those of its own faults. Returns what was blocked before,
- * for signals_restore(). */
+/* Block all signals in this thread but those of its own faults. Return what was blocked before, for
+ * signals_restore(). */
 static inline sigset_t
 signals_block(void)
 {

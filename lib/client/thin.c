@@ -92,7 +92,7 @@ unmap(void *at, uint64_t len)
 		munmap(at, len);
 }
 
-/* Allocates pages and has the primary open a channel in them. */
+/* Allocate pages and have the primary open a channel in them. */
 static int
 open_with(struct pmx_node *node, struct attach_request *request, struct attach_reply *reply,
 	void **at, uint64_t *len, int *fds)

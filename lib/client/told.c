@@ -58,7 +58,8 @@ const struct client_service client_told = {
 	.event = told_event,
 };
 
-/* Asks the engine not to send the message from then on; there is room in the ring. */
+/* Ask the engine not to send the message from at_us on, but to end it with `error` then; there is
+ * room in the ring. */
 static void
 withdraw(struct pmx_context *ctx, uint16_t buf, int64_t at_us, int error)
 {
@@ -73,7 +74,7 @@ withdraw(struct pmx_context *ctx, uint16_t buf, int64_t at_us, int error)
 	ctx_doorbell(ctx);
 }
 
-/* Returns the slots that the message takes in the ring, with the one that follows it. */
+/* Return the slots that a message takes in the ring, with the one behind it that withdraws it. */
 static uint32_t
 slots_of(const struct pmx_buffer *buf)
 {

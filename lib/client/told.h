@@ -7,7 +7,8 @@
 
 #include "client/client.h"
 
-/* The message whose last buffer that is, SEND_TELLS, has ended. */
+/* Queue the event of a message that has ended, for pmx_poll_event(). The message's last buffer is
+ * `buf`, which is SEND_TELLS. */
 static inline void
 told_ended(struct pmx_context *ctx, uint16_t buf)
 {

@@ -74,7 +74,8 @@ pmx_after_select(struct pmx_context *ctx)
 	services_sleep(ctx, false);
 }
 
-/* Sleeps until something comes, at most until `deadline`, and at most for `most` milliseconds. */
+/* Sleep until something comes, at most until `deadline`, and at most for `most` milliseconds. With
+ * an embedded engine, run a turn of it instead. */
 static void
 nap(struct pmx_context *ctx, int64_t deadline, int most)
 {

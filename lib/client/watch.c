@@ -14,14 +14,14 @@
 #define IS_UP(word)   (((word) >> 32 & WATCH_UP) != 0)
 #define IS_DOWN(word) (((word) >> 32 & WATCH_DOWN) != 0)
 
-/* Returns the node that is watched by that place, or WIRE_NOBODY. */
+/* Return the node that is watched by that place, or WIRE_NOBODY. */
 static uint16_t
 node_at(const struct pmx_context *ctx, uint32_t place)
 {
 	return NODE_OF(ctx->watch_seen[place]);
 }
 
-/* Returns what the engine says of the node now; 0: nothing yet. */
+/* Return what the engine says now of the node that is watched by that place; 0: nothing yet. */
 static uint64_t
 word_at(const struct pmx_context *ctx, uint32_t place)
 {
@@ -30,7 +30,7 @@ word_at(const struct pmx_context *ctx, uint32_t place)
 	return NODE_OF(word) == node_at(ctx, place) && (IS_UP(word) || IS_DOWN(word)) ? word : 0;
 }
 
-/* Returns whether there is something to tell of that place. */
+/* Return whether there is something to tell of that place. */
 static bool
 has_news(const struct pmx_context *ctx, uint32_t place)
 {
@@ -69,7 +69,7 @@ watch_event(struct pmx_context *ctx, struct pmx_event *event)
 	return false;
 }
 
-/* Has the engine look; there is room in the ring. */
+/* Have the engine look at the watched nodes; there is room in the ring. */
 static void
 submit(struct pmx_context *ctx)
 {
@@ -90,7 +90,8 @@ set_place(struct pmx_context *ctx, uint32_t place, uint16_t node)
 	atomic_store_explicit(&ctx->shm->watch[place], 0, memory_order_relaxed);
 }
 
-/* Returns the place of a node, or of none (WIRE_NOBODY); ctx->watches: there is no such. */
+/* Return the place that watches the node, or a free one if the node is WIRE_NOBODY; ctx->watches:
+ * there is no such place. */
 static uint32_t
 place_of(const struct pmx_context *ctx, uint16_t node)
 {
@@ -141,7 +142,7 @@ pmx_context_unwatch(struct pmx_context *ctx, uint16_t node)
 	return 0;
 }
 
-/* The new channel watches what the old one did; what was told stays so. */
+/* Have the new channel watch what the old one did; what was told stays so. */
 static void
 watch_rejoined(struct pmx_context *ctx)
 {

@@ -24,7 +24,8 @@ struct adapt {
 	uint32_t since, look; /* collectives since it was measured; when to look; 0: never */
 };
 
-/* A collective took so long. Returns whether the network is to be measured now. */
+/* Note how long a collective took, and how long it was predicted to take. Return whether the
+ * network is to be measured now. */
 static inline bool
 adapt_took(struct adapt *a, uint64_t predicted_ns, uint64_t took_ns)
 {
@@ -36,7 +37,8 @@ adapt_took(struct adapt *a, uint64_t predicted_ns, uint64_t took_ns)
 	return a->slow >= ADAPT_TIMES || (a->look > 0 && a->since >= a->look);
 }
 
-/* It was measured. changed: and something was found to carry more or less than was known. */
+/* Note that the network was measured. changed: something was found to carry more or less than was
+ * known. */
 static inline void
 adapt_measured(struct adapt *a, bool changed)
 {

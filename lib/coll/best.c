@@ -23,7 +23,7 @@
 #define MESSAGES_MOST 10000 /* that are evaluated with several pieces each */
 #define PIECES_FEW    8
 
-/* The cost of a generator's plan for blocks of that size. */
+/* Evaluate what a generator's plan costs for blocks of that size. Return 0 or an error. */
 static int
 cost_of(enum coll_generator g, const struct coll_task *task, uint64_t bytes, struct coll_cost *out)
 {
@@ -41,7 +41,7 @@ cost_of(enum coll_generator g, const struct coll_task *task, uint64_t bytes, str
 	return e;
 }
 
-/* Messages of a plan if every block were one. */
+/* Return how many messages a plan would have if every block were one message. */
 static uint64_t
 messages_of(enum coll_generator g, const struct coll_task *task)
 {
@@ -86,7 +86,8 @@ messages_of(enum coll_generator g, const struct coll_task *task)
 	return n;
 }
 
-/* The same, note 1. */
+/* Evaluate what a generator's plan costs for blocks of any size: long ones by two shorter sizes, as
+ * note 1 says. Return 0 or an error. */
 static int
 cost_at_any_size(enum coll_generator g, const struct coll_task *task, struct coll_cost *out)
 {
@@ -130,8 +131,8 @@ cost_at_any_size(enum coll_generator g, const struct coll_task *task, struct col
 	return 0;
 }
 
-/* Whether evaluating it would take too long. Relays of a gather or a scatter, which lose to permits
- * wherever there are many or blocks are long, are not worth as much. */
+/* Return whether evaluating a plan would take too long. Less time is spent on relays of a gather or
+ * a scatter: they lose to permits wherever there are many ranks or blocks are long. */
 static bool
 is_too_large(enum coll_generator g, const struct coll_task *task)
 {
@@ -144,7 +145,7 @@ is_too_large(enum coll_generator g, const struct coll_task *task)
 	return messages > 2 * MESSAGES_MOST;
 }
 
-/* Whether everyone sends to all what could go in fewer messages. */
+/* Return whether everyone sends to all others what could go in fewer messages. */
 static bool
 is_for_all_at_once(enum coll_generator g, enum coll_kind kind)
 {
@@ -154,7 +155,7 @@ is_for_all_at_once(enum coll_generator g, enum coll_kind kind)
 
 /* ------------------------------------------------------------------ guesses */
 
-/* What a task's guesses are made of, ns. */
+/* The numbers that the guesses for a task are made of, in ns. */
 struct ways {
 	bool is;        /* made */
 	double line;    /* of the busiest line */
@@ -225,7 +226,8 @@ guess(enum coll_generator g, const struct coll_task *task, const struct ways *w)
 
 /* ------------------------------------------------------------------ choosing */
 
-/* What does not fit loses to all that does, and among these the longest queue does. */
+/* Return whether cost a is better than cost b. A plan that does not fit loses to all that do, and
+ * of two that do not fit the one with the longer queue loses. */
 static bool
 is_better(const struct coll_cost *a, const struct coll_cost *b)
 {
@@ -234,8 +236,8 @@ is_better(const struct coll_cost *a, const struct coll_cost *b)
 	return a->fits ? a->ns < b->ns : a->backlog_bytes < b->backlog_bytes;
 }
 
-/* Whether the earliest tree is worth a look where all may connect: of messages so short that they
- * need no permits. */
+/* Return whether COLL_EARLIEST is worth a look where all may connect. It is for a bcast, reduce,
+ * allreduce or barrier with messages so short that they need no permits. */
 static bool
 is_for_earliest(const struct coll_task *task)
 {
@@ -246,7 +248,8 @@ is_for_earliest(const struct coll_task *task)
 			task->kind == COLL_ALLREDUCE || task->kind == COLL_BARRIER);
 }
 
-/* The cost, evaluated or guessed. open: all may connect. -EOPNOTSUPP: it does not do that. */
+/* Evaluate or guess what a generator's plan costs. open: all ranks may connect. Return 0 or an
+ * error; -EOPNOTSUPP: the generator does not do that. */
 static int
 cost_by_any_means(enum coll_generator g, const struct coll_task *task, bool open, struct ways *w,
 	struct coll_cost *out)

@@ -12,7 +12,7 @@
 #define GRAIN_PIECES 4  /* at least */
 #define GRAINS       64 /* under way, at most */
 
-/* Returns whether receivers can keep what a step sends without permits, and it is between two that
+/* Return whether receivers can keep what a step sends without permits, and whether its two ranks
  * may connect. All ranks' steps are counted, also if one list alone is made, so all ranks find the
  * same. */
 static bool

@@ -16,8 +16,8 @@ around(const struct coll_builder *b, int64_t place)
 	return (uint32_t)((place % n + n) % n);
 }
 
-/* From step `got` on, which made a place's own block whole in OUT, whole blocks go around the ring:
- * each place sends on what came in the step before. */
+/* Send whole blocks around the ring, from step `got` on, which made a place's own block whole in
+ * OUT: each place sends on what came in the step before. */
 static void
 gather_ring(struct coll_builder *b, uint32_t p, uint16_t got)
 {
@@ -46,16 +46,16 @@ coll_allgather_ring(struct coll_builder *b)
 		gather_ring(b, p, coll_add_own(b, b->plan->order[p], p));
 }
 
-/* Whether rounds of doubling can be of pairs that exchange: the first rounds stay within hosts
- * then, and runs do not go around. */
+/* Return whether n is a power of two. If it is, rounds of doubling can be of pairs that exchange:
+ * the first rounds stay within hosts then, and runs do not go around. */
 static bool
 is_power_of_two(uint32_t n)
 {
 	return (n & (n - 1)) == 0;
 }
 
-/* Rounds of doubling: each place sends the run that it has to the place so far before it, or pairs
- * exchange theirs. */
+/* Gather in rounds of doubling: each place sends the run that it has to the place so far before it,
+ * or pairs exchange theirs. */
 void
 coll_allgather_bruck(struct coll_builder *b)
 {
@@ -88,7 +88,7 @@ coll_allgather_bruck(struct coll_builder *b)
 
 /* ------------------------------------------------------------------ alltoall */
 
-/* Which phases each edge is taken in, a bit each. An edge that is several times as fast as the
+/* The phases in which each edge is taken, a bit each. An edge that is several times as fast as the
  * slowest one takes as many pairs a phase: it has a row of bits for each. */
 struct phases {
 	uint64_t *taken; /* [row][words] */
@@ -116,7 +116,7 @@ way_of(const struct coll_builder *b, uint32_t from, uint32_t to, uint32_t *way)
 	return n;
 }
 
-/* Phases of 64 in which the edge takes no more. */
+/* Return 64 phases as bits: those that are set are phases in which the edge takes no more. */
 static uint64_t
 full(const struct phases *f, uint32_t edge, uint32_t word)
 {
@@ -137,7 +137,7 @@ take(struct phases *f, uint32_t edge, uint32_t word, uint64_t bit)
 	*at |= bit;
 }
 
-/* The first phase in which all edges of the way can take one more. */
+/* Take one more pair in the first phase in which all edges of its way can. Return that phase. */
 static uint32_t
 take_phase(struct phases *f, const uint32_t *way, uint32_t n)
 {
@@ -218,7 +218,7 @@ by_phase(const void *a, const void *b)
 	return x->phase < y->phase ? -1 : x->phase > y->phase;
 }
 
-/* Phases that an edge needs at least. */
+/* Return how many phases an edge needs at least. */
 static uint32_t
 busy(const struct phases *f, uint32_t edge)
 {
@@ -271,8 +271,8 @@ share_out(struct coll_builder *b, struct phases *f, struct pair *pairs)
 	}
 }
 
-/* How much a permit adds. A link that is faster than the slowest carries several blocks at a time,
- * and grains of all of them may come to its port together. */
+/* Return how many bytes a permit adds. A link that is faster than the slowest carries several
+ * blocks at a time, and grains of all of them may come to its port together. */
 static uint32_t
 phase_grain(const struct coll_builder *b, const struct phases *f, double under_way)
 {
@@ -291,8 +291,9 @@ phase_grain(const struct coll_builder *b, const struct phases *f, double under_w
 	return grain;
 }
 
-/* A phase takes longer than a block: a permit and an Ack for each grain go the other way, whose
- * line is as busy; and what came late must be able to catch up, on a trunk many at a time. */
+/* Return how many times longer than a block a phase takes: a permit and an Ack for each grain go
+ * the other way, whose line is as busy; and what came late must be able to catch up, on a trunk
+ * many at a time. */
 static double
 phase_slack(const struct coll_builder *b, const struct phases *f)
 {
@@ -315,7 +316,7 @@ phase_slack(const struct coll_builder *b, const struct phases *f)
 		(double)coll_block_wire(&task->params, piece, bytes);
 }
 
-/* Whether all that crosses an edge fits the port before it. */
+/* Return whether all that crosses an edge fits the port before it, for every edge. */
 static bool
 all_fits(const struct coll_builder *b, const struct phases *f)
 {
@@ -331,8 +332,8 @@ all_fits(const struct coll_builder *b, const struct phases *f)
 	return true;
 }
 
-/* What all together send at once must not be more than a trunk takes: where one is the busiest
- * edge, and a port cannot hold it all, each rank's line goes as slowly as its share of that. */
+/* Keep all together from sending more at once than a trunk takes: where one is the busiest edge,
+ * and a port cannot hold it all, each rank's line goes as slowly as its share of that. */
 static void
 pace_trunks(struct coll_builder *b)
 {
@@ -395,10 +396,10 @@ coll_allgather_at_once(struct coll_builder *b)
 		b->error = -EOPNOTSUPP;
 }
 
-/* Pairs in phases on a tree of switches, as in Faraj and Yuan (IPDPS 2005, section 4), but found by
- * trying, which takes any tree: within some per cent of their number. A phase is the time that a
- * block takes on the busiest edge; receivers permit by that timetable, so no barriers are
- * needed. */
+/* Exchange blocks between pairs in phases on a tree of switches, as in Faraj and Yuan (IPDPS 2005,
+ * section 4), but find the phases by trying, which takes any tree: within some per cent of their
+ * number. A phase is the time that a block takes on the busiest edge; receivers permit by that
+ * timetable, so no barriers are needed. */
 void
 coll_alltoall_phases(struct coll_builder *b)
 {
@@ -529,8 +530,8 @@ coll_allreduce_ring(struct coll_builder *b)
 		gather_ring(b, p, reduce_ring(b, p, true));
 }
 
-/* Rounds of pairs that exchange all they have, so many blocks, and add it. Places beyond a power of
- * two give theirs to a partner before, and get the result after. */
+/* Add up in rounds of pairs that exchange all they have, which is so many blocks. Places beyond a
+ * power of two give theirs to a partner before, and get the result after. */
 static void
 doubling(struct coll_builder *b, uint32_t blocks)
 {
@@ -596,7 +597,8 @@ coll_allreduce_doubling(struct coll_builder *b)
 	doubling(b, 1);
 }
 
-/* All have the whole sum in the end: worth it only if that needs no permits. */
+/* Make the whole sum at all places, of which each needs only its block. This is worth it only if it
+ * needs no permits. */
 void
 coll_reduce_scatter_doubling(struct coll_builder *b)
 {
@@ -664,8 +666,8 @@ coll_reduce_scatter_at_once(struct coll_builder *b)
 
 /* ------------------------------------------------------------------ barrier */
 
-/* In round k each place tells the 2^k'th after it that it, and those before it, are there; or pairs
- * tell each other. */
+/* Let each place tell, in round k, the 2^k'th after it that it, and those before it, are there; or
+ * let pairs tell each other. */
 void
 coll_barrier_bruck(struct coll_builder *b)
 {

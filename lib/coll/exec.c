@@ -100,8 +100,8 @@ paced(uint32_t pace, uint64_t bytes)
 
 /* ------------------------------------------------------------------ checking */
 
-/* Whether `source` of step i is an earlier RECV to SCRATCH of the same run, with which step i, or
- * the step that it streams with, goes on piece by piece. */
+/* Return whether `source` of step i is an earlier RECV to SCRATCH of the same run, and step i goes
+ * on piece by piece with it, or with a REDUCE to its bytes. */
 static bool
 scratch_is_good(const struct coll_list *l, uint32_t i, uint16_t source)
 {
@@ -235,7 +235,7 @@ queue_push(struct coll_exec *c, struct queue *q, uint16_t i)
 	q->last = i;
 }
 
-/* In the list's order. New steps belong near the end. */
+/* Put a step into a queue, in the list's order. New steps belong near the end. */
 static void
 queue_insert(struct coll_exec *c, struct queue *q, uint16_t i)
 {
@@ -252,7 +252,7 @@ queue_insert(struct coll_exec *c, struct queue *q, uint16_t i)
 	*at = i;
 }
 
-/* Takes out the step that *at names; before: the one before it, or COLL_NONE. */
+/* Take out of a queue the step that *at names; before: the one before it, or COLL_NONE. */
 static void
 queue_take(struct coll_exec *c, struct queue *q, uint16_t *at, uint16_t before)
 {
@@ -266,7 +266,7 @@ queue_take(struct coll_exec *c, struct queue *q, uint16_t *at, uint16_t before)
 
 /* ------------------------------------------------------------------ steps */
 
-/* Bytes of a SEND, REDUCE or COPY that its source has. */
+/* Return how many bytes of a SEND, REDUCE or COPY its source has. */
 static uint64_t
 available(const struct coll_exec *c, uint32_t i)
 {
@@ -280,7 +280,7 @@ available(const struct coll_exec *c, uint32_t i)
 	return n;
 }
 
-/* Bytes of a SEND that may go. */
+/* Return how many more bytes of a SEND may go. */
 static uint64_t
 sendable(const struct coll_exec *c, uint32_t i)
 {
@@ -290,7 +290,7 @@ sendable(const struct coll_exec *c, uint32_t i)
 	return most > t->done ? most - t->done : 0;
 }
 
-/* Its source and its permit allow it to go on: is it so for an empty step? */
+/* Return whether a step of no bytes may go on: all steps that it streams with have ended. */
 static bool
 empty_is_ready(const struct coll_exec *c, uint32_t i)
 {
@@ -303,7 +303,7 @@ empty_is_ready(const struct coll_exec *c, uint32_t i)
 	return true;
 }
 
-/* The queue of a SEND. */
+/* Return the queue that a SEND waits in. */
 static struct queue *
 sends_of(struct coll_exec *c, const struct coll_step *s)
 {
@@ -341,7 +341,7 @@ look(struct coll_exec *c, uint32_t i)
 	}
 }
 
-/* Whether what the step waits for has ended, or nearly so. */
+/* Return whether the steps that this one waits for have ended, or nearly so. */
 static bool
 is_ready(const struct coll_exec *c, uint32_t i)
 {
@@ -369,7 +369,7 @@ activate(struct coll_exec *c, uint32_t i)
 	}
 }
 
-/* The first step of this peer and direction that is not done. */
+/* Return the first step, from i on, of this peer and direction that is not done, or COLL_NONE. */
 static uint16_t
 first_open(const struct coll_exec *c, uint16_t i)
 {
@@ -391,7 +391,7 @@ end_step(struct coll_exec *c, uint32_t i)
 		c->peers[s->peer].recv = first_open(c, c->peers[s->peer].recv);
 }
 
-/* A step got on by so many bytes, perhaps to its end: tell those that are after it. */
+/* Take a step on by so many bytes, perhaps to its end, and tell those that are after it. */
 static void
 advance(struct coll_exec *c, uint32_t i, uint64_t len)
 {
@@ -466,7 +466,7 @@ link_steps(struct coll_exec *c)
 	}
 }
 
-/* What goes to the step's peer because of it. */
+/* Count what goes to the step's peer because of it. */
 static void
 count_messages(struct coll_exec *c, uint32_t i)
 {
@@ -481,7 +481,8 @@ count_messages(struct coll_exec *c, uint32_t i)
 	}
 }
 
-/* Returns false if what some RECV puts into scratch is emptied by no step, or by two. */
+/* Set the lengths, areas and times of all steps. Return false if what some RECV puts into scratch
+ * is emptied by no step, or by two. */
 static bool
 measure_steps(struct coll_exec *c, const struct coll_blocks blocks[COLL_BUFFERS])
 {
@@ -548,7 +549,7 @@ coll_exec_again(struct coll_exec *c, uint64_t now)
 	c->real_ns = now;
 }
 
-/* What the list's clock shows. */
+/* Return what the list's clock shows, ns. */
 static uint64_t
 own_time(const struct coll_exec *c, uint64_t now)
 {
@@ -681,7 +682,8 @@ is_silent(const struct coll_exec *c, const struct coll_step *s)
 	return state == COLL_PEER_SILENT || state == COLL_PEER_FAR;
 }
 
-/* A message goes to the step's peer; last: of this step. Returns whether more will. */
+/* Count a message that goes to the step's peer; last: it is the last one of this step. Return
+ * whether more will go to this peer. */
 static bool
 goes(struct coll_exec *c, const struct coll_step *s, bool last)
 {
@@ -717,8 +719,9 @@ coll_next_local(struct coll_exec *c, struct coll_out *out)
 	return true;
 }
 
-/* Bytes of an area that have been used again and again until now: steps empty it in any order, but
- * it is free only up to the oldest byte that is still needed. */
+/* Return up to which byte an area is free again. Its bytes count on from its first use, as it is
+ * used again and again. Steps empty it in any order, but it is free only up to the oldest byte that
+ * is still needed. */
 static uint64_t
 area_consumed(struct coll_exec *c, uint32_t area)
 {
@@ -730,7 +733,7 @@ area_consumed(struct coll_exec *c, uint32_t area)
 	return c->states[*first].base + c->states[c->states[*first].consumer].done;
 }
 
-/* Bytes that a RECV can permit in addition, as far as room goes. */
+/* Return how many more bytes a RECV can permit, as far as room goes. */
 static uint64_t
 permittable(struct coll_exec *c, uint32_t i)
 {
@@ -762,9 +765,9 @@ note_deadline(struct coll_exec *c, uint64_t at)
 		c->deadline_ns = at;
 }
 
-/* Whether nothing is on its way to a RECV nor to those before it. What these need may have to wait
- * for what this one gets, here or by way of other members, so that the window, which later ones
- * have used up, must not keep it back. */
+/* Return whether nothing is on its way to this RECV or to any before it. What these need may have
+ * to wait for what this one gets, here or by way of other members, so that the window, which later
+ * ones have used up, must not keep it back. */
 static bool
 is_first_to_get(struct coll_exec *c, uint32_t i)
 {
@@ -821,7 +824,7 @@ permit_next(struct coll_exec *c, struct coll_out *out, uint64_t now)
 	return false;
 }
 
-/* The next piece of one of the two queues of SENDs. */
+/* Get the next piece of one of the two queues of SENDs. Return false: nothing can go now. */
 static bool
 send_next(struct coll_exec *c, struct queue *q, struct coll_out *out, uint64_t now)
 {

@@ -112,7 +112,7 @@ struct coll_list {
 	uint16_t load_in, load_out;
 };
 
-/* What coll_next says is to be done. */
+/* The thing that coll_next() says is to be done. */
 enum coll_go {
 	COLL_GO_PIECE,  /* send bytes [offset, offset + len) of the step to peer */
 	COLL_GO_PERMIT, /* tell peer that it may send its step up to byte `len` */
@@ -128,7 +128,7 @@ struct coll_out {
 	uint64_t len;
 };
 
-/* What may go to a peer. */
+/* The pieces and permits that may go to a peer. */
 enum coll_peer_state {
 	COLL_PEER_OPEN, /* all; at the beginning */
 	COLL_PEER_FAR,  /* nothing */
@@ -138,45 +138,47 @@ enum coll_peer_state {
 
 struct coll_exec;
 
-/* Returns the bytes of a run of blocks. */
+/* Return the bytes of a run of blocks. */
 uint64_t coll_run_bytes(const struct coll_blocks *b, uint32_t block, uint32_t blocks);
 /* Check a list that somebody else may have written. Returns 0, or -EINVAL with the first bad step
  * in *step (list->count: the numbers beside the steps). blocks: of IN, OUT and SCRATCH. */
 int coll_check(const struct coll_list *list, const struct coll_blocks blocks[COLL_BUFFERS],
 	uint32_t *step);
-/* Returns the bytes of memory that a list needs to be run. */
+/* Return the bytes of memory that a list needs to be run. */
 size_t coll_exec_bytes(const struct coll_list *list);
 /* Begin. The list was checked; it, and ends of blocks, stay until the end. memory: 16-byte aligned;
  * now: ns. Returns NULL if some scratch is emptied by no step, or by two. */
 struct coll_exec *coll_exec_init(void *memory, const struct coll_list *list,
 	const struct coll_blocks blocks[COLL_BUFFERS], uint64_t now);
 
-/* A permit came. Returns by how many bytes it adds to the last one, or -EPROTO: there is no such
- * SEND, or it permits less than before or more than there is. */
+/* Take a permit that came. Return by how many bytes it adds to the last one, or -EPROTO: there is
+ * no such SEND, or it permits less than before or more than there is. */
 int64_t coll_permitted(struct coll_exec *c, uint32_t peer, uint32_t ordinal, uint64_t bytes);
-/* A piece came. Returns the step that it belongs to, or -EPROTO: there is none, it is not the next
- * piece, or it was not permitted. Changes nothing: put the bytes in their place, and then call
- * coll_arrived. */
+/* Look up a piece that came. Return the step that it belongs to, or -EPROTO: there is none, it is
+ * not the next piece, or it was not permitted. Change nothing: the caller puts the bytes in their
+ * place, and then calls coll_arrived(). */
 int coll_heard(const struct coll_exec *c, uint32_t peer, uint32_t ordinal, uint64_t offset,
 	uint64_t len);
 void coll_arrived(struct coll_exec *c, uint32_t step, uint64_t len);
-/* From now on so much may go to a peer, which is of the list's ranks. ONE: if nothing has been sent
- * to it, because it was FAR. */
+/* Set what may go from now on to a peer, which is of the list's ranks. ONE counts only for a peer
+ * that was FAR, as nothing has been sent to it then. */
 void coll_peer(struct coll_exec *c, uint32_t peer, enum coll_peer_state state);
-/* Returns the peer after that one among those that the list has steps with, in no order; after
+/* Return the peer after that one among those that the list has steps with, in no order; after
  * COLL_NONE the first, and after the last COLL_NONE. */
 uint16_t coll_peer_after(const struct coll_exec *c, uint32_t peer);
-/* Does the list send anything to the peer that waits for its permits? */
+/* Return whether the list sends the peer anything that waits for the peer's permits. */
 bool coll_waits_for(const struct coll_exec *c, uint32_t peer);
 /* Will any piece or permit go to it? */
 bool coll_goes_to(const struct coll_exec *c, uint32_t peer);
-/* What was made by coll_exec_init, and has been kept as bytes since, begins anew at its place. */
+/* Begin a list anew. Its memory holds again the bytes that coll_exec_init() made at this place, and
+ * that were kept since. now: ns. */
 void coll_exec_again(struct coll_exec *c, uint64_t now);
 /* From now on the list's clock takes `share` for COLL_WHOLE of the time: at least COLL_WHOLE, at
  * most COLL_SHARE_MAX. */
 #define COLL_SHARE_MAX (64 * COLL_WHOLE)
 void coll_exec_share(struct coll_exec *c, uint32_t share, uint64_t now);
-/* Returns the share of each of those lists that want so much of a line together. */
+/* Return the share (coll_exec_share()) of each of the lists that together want so much of a
+ * line. */
 static inline uint32_t
 coll_share(uint32_t load_in, uint32_t load_out)
 {
@@ -184,20 +186,21 @@ coll_share(uint32_t load_in, uint32_t load_out)
 
 	return most < COLL_WHOLE ? COLL_WHOLE : most < COLL_SHARE_MAX ? most : COLL_SHARE_MAX;
 }
-/* The list is at another place now, and so may be what coll_exec_init built. */
+/* Tell a list that its steps are at another place now, and so may be what coll_exec_init()
+ * built. */
 void coll_exec_moved(struct coll_exec *c, const struct coll_step *steps);
 /* Get the next thing to do, which counts as done. false: nothing now. */
 bool coll_next(struct coll_exec *c, struct coll_out *out, uint64_t now);
-/* The same, of local work alone. */
+/* Get the next local work to do, which counts as done. Return false: nothing now. */
 bool coll_next_local(struct coll_exec *c, struct coll_out *out);
-/* Returns when coll_next may have something by the time alone. */
+/* Return when coll_next() may have something by the time alone, ns; or COLL_NEVER. */
 uint64_t coll_deadline(const struct coll_exec *c);
-/* All steps have ended. */
+/* Return whether all steps have ended. */
 bool coll_is_done(const struct coll_exec *c);
-/* Where byte `offset` of what a RECV put into SCRATCH lies in the whole of the areas, one after the
- * other. It may go on at its area's beginning. */
+/* Return where byte `offset` of what a RECV put into SCRATCH lies in the whole of the areas, one
+ * after the other. What follows it may go on at its area's beginning. */
 uint64_t coll_scratch_place(const struct coll_exec *c, uint32_t recv, uint64_t offset);
-/* Bytes permitted that have not arrived. */
+/* Return how many permitted bytes have not arrived. */
 uint64_t coll_outstanding(const struct coll_exec *c);
 
 #endif

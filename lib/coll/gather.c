@@ -66,7 +66,7 @@ coll_hop(struct coll_hops *h, uint32_t p, uint32_t q, uint32_t sent, uint32_t ke
 	return h->last[at];
 }
 
-/* The first n places by relays, and the root's own block. */
+/* Gather the blocks of the first n places by relays, and copy the root's own block. */
 static void
 gather_first(struct coll_builder *b, uint32_t n, const uint16_t *parent, bool turns, uint16_t *got)
 {
@@ -99,7 +99,7 @@ coll_gather_by(struct coll_builder *b, const uint16_t *parent, bool turns, uint1
 	gather_first(b, b->task->ranks, parent, turns, got);
 }
 
-/* The block of place i goes to the root when it likes. */
+/* Send the block of place i directly to the root, without a permit, when that place likes. */
 static void
 come_directly(struct coll_builder *b, uint32_t i)
 {
@@ -145,7 +145,7 @@ between(const struct paper *w, uint32_t a, uint32_t b)
 	return coll_path_between(w->task, w->order[a], w->order[b]);
 }
 
-/* A block's way from a relay to its parent. */
+/* Return how long a block's way from a relay to its parent takes, ns. */
 static double
 hop_ns(const struct paper *w, uint32_t p)
 {
@@ -199,7 +199,7 @@ paper_schedule(struct paper *w, uint32_t n)
 	}
 }
 
-/* As the paper for the first n places; the others' blocks come directly. */
+/* Gather the blocks of the first n places as the paper does; the others' blocks come directly. */
 static void
 gather_paper(struct coll_builder *b, uint32_t n)
 {
@@ -244,8 +244,8 @@ coll_gather_near(struct coll_builder *b)
 
 /* ------------------------------------------------------------------ gather by runs of blocks */
 
-/* A place receives the run [c, c + size) of each child, then sends its own run on. OUT of a relay
- * is its scratch: areas hold whole runs. */
+/* Gather along a binomial tree: a place receives the run [c, c + size) of each child c, then sends
+ * its own run on. A relay's OUT is its scratch, as that has to hold whole runs. */
 void
 coll_gather_binomial(struct coll_builder *b)
 {
@@ -273,8 +273,9 @@ coll_gather_binomial(struct coll_builder *b)
 	}
 }
 
-/* The tour keeps the hosts of a cluster together; the first of each receives the others' blocks at
- * once, and then sends all of them to the root. */
+/* Gather within each cluster, and then from each to the root. The tour keeps the hosts of a cluster
+ * together; the first of each receives the others' blocks at once, and then sends all of them to
+ * the root. */
 void
 coll_gather_two_level(struct coll_builder *b)
 {
@@ -334,7 +335,7 @@ coll_gather_in_turn(struct coll_builder *b)
 
 #define UNASKED INFINITY /* a block's time, that comes without a permit */
 
-/* How many blocks may be on their way without permits: as many as fit half of any port. */
+/* Return how many blocks may be on their way without permits: as many as fit half of any port. */
 static uint32_t
 unasked_most(const struct coll_builder *b)
 {
@@ -479,7 +480,8 @@ out:
 	coll_timetable_free(&t);
 }
 
-/* A place gets the run of its subtree, and sends each child its part of it. */
+/* Scatter along a binomial tree: a place gets the run of its subtree, and sends each child its part
+ * of it. */
 void
 coll_scatter_binomial(struct coll_builder *b)
 {

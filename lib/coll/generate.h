@@ -23,7 +23,8 @@ struct coll_builder {
 /* Add a step to a rank's list. Returns its number there. */
 uint16_t coll_add(struct coll_builder *b, uint32_t rank, const struct coll_step *s);
 
-/* Steps with no more than this: further fields are set by who calls. */
+/* Return a SEND with these fields alone, as coll_recv() returns a RECV and coll_local() a step of
+ * local work. The caller sets further fields. */
 static inline struct coll_step
 coll_send(uint32_t peer, enum coll_buffer from, uint32_t block, uint32_t blocks)
 {
@@ -64,16 +65,17 @@ coll_local(enum coll_op op, enum coll_buffer from, enum coll_buffer to, uint32_t
 	};
 }
 
-/* Returns how long a byte is to take on a line where it could take so long: some of that is left
- * for headers and permits; both: and for Acks of as much that comes the other way. Without it these
- * pile up in the host's port, which looks like a queue in the network and cuts windows. */
+/* Return how many ns a byte is to take on a line where it could take ns_per_byte: more, so that
+ * some of the line is left for headers and permits; both: and for Acks of as much that comes the
+ * other way. Without it these pile up in the host's port, which looks like a queue in the network
+ * and cuts windows. */
 double coll_slack(const struct coll_task *task, double ns_per_byte, bool both);
-/* How much each permit of a timetable adds, where so many bytes are under way: not so little that
- * the permits under way fill a window on their own way, and not so much that the port in front of
- * the node could not hold it. */
+/* Return how many bytes each permit of a timetable adds, where so many bytes are under way: not so
+ * few that the permits under way fill a window on their own way, and not so many that the port in
+ * front of the node could not hold them. */
 uint32_t coll_grain(const struct coll_builder *b, uint32_t node, double under_way);
 
-/* A block is one piece, which may go without a permit. */
+/* Return whether a block is one piece, which may go without a permit. */
 static inline bool
 coll_is_eager(const struct coll_builder *b)
 {
@@ -82,7 +84,8 @@ coll_is_eager(const struct coll_builder *b)
 	return b->task->bytes <= (eager && eager < piece ? eager : piece);
 }
 
-/* The same of a run of so many blocks, which its receiver must be able to keep as well. */
+/* Return whether a run of so many blocks may go without a permit: each block may, and the receiver
+ * is able to keep all of the run. */
 static inline bool
 coll_run_is_eager(const struct coll_builder *b, uint32_t blocks)
 {
@@ -91,7 +94,7 @@ coll_run_is_eager(const struct coll_builder *b, uint32_t blocks)
 	return coll_is_eager(b) && (eager == 0 || blocks * b->task->bytes <= eager);
 }
 
-/* A rank's own part goes from IN to OUT. */
+/* Add a step that copies a rank's own part from IN to OUT. Return its number. */
 static inline uint16_t
 coll_add_own(struct coll_builder *b, uint32_t rank, uint32_t block)
 {
@@ -100,7 +103,7 @@ coll_add_own(struct coll_builder *b, uint32_t rank, uint32_t block)
 	return coll_add(b, rank, &s);
 }
 
-/* An empty step that ends when both others have. */
+/* Add an empty step that ends when both others have. Return its number. */
 static inline uint16_t
 coll_add_join(struct coll_builder *b, uint32_t rank, uint16_t x, uint16_t y)
 {
@@ -111,7 +114,8 @@ coll_add_join(struct coll_builder *b, uint32_t rank, uint16_t x, uint16_t y)
 	return coll_add(b, rank, &s);
 }
 
-/* A RECV to an area that an earlier one uses as well begins when room may be left. */
+/* Return `early` of a RECV to an area that an earlier RECV uses as well: it begins when room may be
+ * left. */
 static inline uint32_t
 coll_early(const struct coll_list *l)
 {
@@ -124,14 +128,14 @@ void coll_widen_area(struct coll_builder *b, uint32_t relay, uint32_t child, uin
 /* Gather by the root's timetable (COLL_PERMITS). got: [ranks] by place: the root's steps by which
  * it has their blocks. */
 void coll_collect(struct coll_builder *b, uint16_t *got);
-/* The same by the tree of an overlay. got may be NULL. */
+/* Gather by the tree of an overlay. got: as of coll_collect(), or NULL. */
 void coll_overlay_collect(struct coll_builder *b, uint16_t *got);
-/* Makes areas of scratch smaller where many children have one each: all that they hold may be under
- * way at once, and is for one line. */
+/* Make areas of scratch smaller where many children have one each: all that they hold may be under
+ * way at once, and comes by one line. */
 void coll_overlay_areas(struct coll_builder *b);
-/* The same by relays. parent: by place, of a lower place; blocks come in the order of places.
- * turns: a relay lets a child begin when the child before it has sent its last block, and otherwise
- * all send as relays have room. */
+/* Gather by relays. parent: of each place the place of its parent, which is lower; blocks come in
+ * the order of places. turns: a relay lets a child begin when the child before it has sent its last
+ * block, and otherwise all send as relays have room. got: as of coll_collect(), or NULL. */
 void coll_gather_by(struct coll_builder *b, const uint16_t *parent, bool turns, uint16_t *got);
 
 /* Blocks that are relayed, one after the other, each by all of its hops. */
@@ -143,25 +147,26 @@ struct coll_hops {
 };
 #define COLL_HOP_AREAS 8
 
-/* Returns false if there is no memory; end it in any case. */
+/* Begin to relay blocks. turns: as of coll_gather_by(). Return false if there is no memory; call
+ * coll_hops_end() in any case. */
 bool coll_hops_make(struct coll_hops *h, struct coll_builder *b, bool turns);
 void coll_hops_end(struct coll_hops *h);
-/* A block that place p has by step got (COLL_NONE: it is in IN) goes to place q, where it stays, or
- * is relayed by way of that area of its scratch. sent, kept: its numbers at p, and at q. Returns
- * the step by which q has it. */
+/* Send a block that place p has by step got (COLL_NONE: it is in IN) to place q, where it stays, or
+ * is relayed by way of that area of its scratch. sent, kept: the block's numbers at p, and at q.
+ * Return the step by which q has it. */
 uint16_t coll_hop(struct coll_hops *h, uint32_t p, uint32_t q, uint32_t sent, uint32_t kept,
 	uint16_t got, bool stays, uint32_t area);
-/* The tree of an overlay: the ranks in depth-first order from the root, and the place of each one's
- * parent. Returns 0, -ENOMEM or -EHOSTUNREACH. */
+/* Make the tree of an overlay: write the ranks in depth-first order from the root, and the place of
+ * each one's parent. Return 0, -ENOMEM or -EHOSTUNREACH. */
 int coll_overlay_tree(const struct coll_task *task, uint32_t piece, uint16_t *order,
 	uint16_t *parent);
-/* The last place of the cluster (coll_cluster) that begins there. */
+/* Return the last place of the cluster (coll_cluster()) that begins at place `first`. */
 uint32_t coll_cluster_end(const struct coll_builder *b, uint32_t first);
 /* ns a byte of payload, as in a step. */
 uint32_t coll_pace(const struct coll_plan *p, const struct coll_task *task, double ns_per_byte);
 
-/* The generators: gather.c, tree.c, exchange.c, overlay.c. plan->order is the tour, or of overlays
- * the tree. */
+/* Add the steps of all ranks to their lists. This and all functions below are the generators:
+ * gather.c, tree.c, exchange.c, overlay.c. plan->order is the tour or, for overlays, the tree. */
 void coll_gather_at_once(struct coll_builder *b);
 void coll_gather_in_turn(struct coll_builder *b);
 void coll_gather_permits(struct coll_builder *b);

@@ -13,7 +13,7 @@
 
 /* ------------------------------------------------------------------ places */
 
-/* The membership's state, new if it was another group's. */
+/* Return the membership's state, made anew if it was another group's. */
 static struct seat *
 seat_for(struct colls *c, const struct colls_seat *of)
 {
@@ -40,7 +40,7 @@ seat_for(struct colls *c, const struct colls_seat *of)
 	return s;
 }
 
-/* The membership may have something to send. */
+/* Note that the membership may have something to send. */
 static void
 works(struct colls *c, struct seat *s)
 {
@@ -102,7 +102,7 @@ end(struct colls *c, uint32_t index, uint8_t error, uint16_t rank)
 	runs_no_more(c, l);
 }
 
-/* All of a membership from that number on. */
+/* End all collectives of a membership that run, from that number on. */
 static void
 end_from(struct colls *c, struct seat *s, uint32_t number, uint8_t error, uint16_t rank)
 {
@@ -113,7 +113,8 @@ end_from(struct colls *c, struct seat *s, uint32_t number, uint8_t error, uint16
 	}
 }
 
-/* The verdict on a collective and all later ones. */
+/* Take the verdict on a collective and all later ones: end them, and if this is rank 0, tell all
+ * members. */
 static void
 is_over(struct colls *c, struct seat *s, const struct verdict *v)
 {
@@ -127,7 +128,7 @@ is_over(struct colls *c, struct seat *s, const struct verdict *v)
 	end_from(c, s, v->number, v->error, v->rank);
 }
 
-/* The index of a membership's collective that runs, or NONE. */
+/* Return the index of the membership's running collective of that number, or NONE. */
 static uint16_t
 live_of(const struct colls *c, const struct seat *s, uint32_t number)
 {
@@ -138,7 +139,8 @@ live_of(const struct colls *c, const struct seat *s, uint32_t number)
 	return i;
 }
 
-/* With which plan a collective was begun here: of one that runs, or of the last ones. */
+/* Find with which plan a collective was begun here: one that runs, or one of the last ones. Return
+ * false if that is not known. */
 static bool
 plan_of(const struct colls *c, const struct seat *s, uint32_t number, uint32_t *hash)
 {
@@ -150,7 +152,7 @@ plan_of(const struct colls *c, const struct seat *s, uint32_t number, uint32_t *
 	return true;
 }
 
-/* Rank 0: a member says that a collective cannot go on. */
+/* Judge, as rank 0, a collective of which a member says that it cannot go on. */
 static void
 judge(struct colls *c, struct seat *s, uint16_t from, const struct verdict *v, uint32_t hash)
 {
@@ -269,14 +271,16 @@ colls_give(struct colls *c, uint32_t index)
 	colls_put_free(c, (uint16_t)index);
 }
 
-/* Whether a message of this collective may be the one that its peer gets before it has begun. */
+/* Return whether a message of this collective may be the one that its peer gets before it has begun
+ * the collective. */
 static bool
 is_near(const struct peer *p, uint32_t number)
 {
 	return before(number, p->heard + WIRE_COLL_AHEAD);
 }
 
-/* What may go to that member of a collective. */
+/* Set what of a collective may go to that member. If nothing may but something has to, ask the
+ * member to say when it is near. */
 static void
 set_peer(struct colls *c, struct seat *s, const struct live *l, struct coll_exec *x, uint16_t rank)
 {
@@ -292,7 +296,8 @@ set_peer(struct colls *c, struct seat *s, const struct live *l, struct coll_exec
 	}
 }
 
-/* Members have asked for this one, or have begun it already. */
+/* Tell members that have asked for this collective that it has begun, and compare its plan with
+ * those of members that have begun it already. */
 static void
 answer(struct colls *c, struct seat *s, const struct live *l)
 {
@@ -316,8 +321,8 @@ answer(struct colls *c, struct seat *s, const struct live *l)
 	}
 }
 
-/* What may go to each member that the list has to do with, and what members are told at once. The
- * others cost nothing, but in a group of which some are far ahead. */
+/* Set what may go to each member that the list has to do with, and note what members are told at
+ * once. Other members cost nothing, except in a group of which some are far ahead. */
 static void
 greet(struct colls *c, struct seat *s, const struct live *l, struct coll_exec *x)
 {
@@ -333,7 +338,7 @@ greet(struct colls *c, struct seat *s, const struct live *l, struct coll_exec *x
 		answer(c, s, l);
 }
 
-/* Whether what goes without permits can wait at its receiver. */
+/* Return whether all that goes without permits can wait at its receiver. */
 static bool
 is_short(const struct coll_list *list, const struct coll_blocks *blocks)
 {
@@ -348,14 +353,14 @@ is_short(const struct coll_list *list, const struct coll_blocks *blocks)
 	return true;
 }
 
-/* As it was made, before it has run. */
+/* Return where the bytes of what runs a list are kept as they were made, before it has run. */
 static uint8_t *
 image_of(const struct colls *c, uint32_t index)
 {
 	return c->images + index * c->exec_bytes;
 }
 
-/* Checks a list, and builds what runs it. false: it cannot be run. */
+/* Check a list, and build what runs it. Return false if it cannot be run. */
 static bool
 make(struct colls *c, uint32_t index, const struct coll_list *list,
 	const struct coll_blocks *blocks, uint64_t now)
@@ -373,7 +378,7 @@ make(struct colls *c, uint32_t index, const struct coll_list *list,
 	return true;
 }
 
-/* The same as was made last. false: it is not. */
+/* Begin once more the list that was made last. Return false if that is not this one. */
 static bool
 restart(struct colls *c, uint32_t index, const struct coll_list *list, uint64_t now)
 {
@@ -443,7 +448,7 @@ bad(struct colls *c)
 	c->cfg.counters[COLLS_BAD_MESSAGES]++;
 }
 
-/* A member is known to have begun all up to that number. */
+/* Note that a member is known to have begun all collectives up to that number. */
 static void
 hears(struct colls *c, struct seat *s, uint16_t from, uint32_t number)
 {
@@ -462,7 +467,8 @@ hears(struct colls *c, struct seat *s, uint16_t from, uint32_t number)
 	}
 }
 
-/* A member wants to know when that one is begun here. */
+/* Note that a member wants to know when that collective is begun here, and owe it the answer if it
+ * is already. */
 static void
 is_asked(struct colls *c, struct seat *s, uint16_t from, uint32_t number)
 {
@@ -478,7 +484,7 @@ is_asked(struct colls *c, struct seat *s, uint16_t from, uint32_t number)
 	}
 }
 
-/* What a piece or permit says to a running collective. Returns true if bytes are to be placed. */
+/* Take a piece or permit of a running collective. Return true if bytes are to be placed. */
 static bool
 take(struct colls *c, uint32_t index, uint16_t from, const struct early *m, const void *bytes,
 	struct colls_place *out)
@@ -544,7 +550,7 @@ colls_early(struct colls *c, uint32_t index, struct colls_place *out)
 	return false;
 }
 
-/* Whether a message can wait until its collective is begun. */
+/* Return whether a message can wait here until its collective is begun. */
 static bool
 can_keep(const struct colls *c, const struct seat *s, uint16_t from, const struct early *m)
 {
@@ -570,8 +576,8 @@ keep(struct colls *c, struct seat *s, uint16_t from, const struct early *m, cons
 		*first = from;
 }
 
-/* A member has begun a collective with that plan. Returns whether it was begun here with another
- * one. */
+/* Compare the plan with which a member has begun a collective with the one here, or keep it until
+ * the collective is begun here. Return whether it was begun here with another one. */
 static bool
 compare(struct colls *c, struct seat *s, uint16_t from, uint32_t number, uint32_t hash)
 {
@@ -703,7 +709,7 @@ has_begun(struct colls *c, struct seat *s, struct colls_do *out, uint16_t to, ui
 	out->head.hash = wire_be32(hash);
 }
 
-/* Makes the next message that the membership owes. false: none. */
+/* Make the next message that the membership owes. Return false if there is none. */
 static bool
 owed(struct colls *c, struct seat *s, struct colls_do *out)
 {
@@ -756,7 +762,7 @@ any_owed(struct colls *c, struct colls_do *out)
 	return false;
 }
 
-/* A piece or permit of a running collective. */
+/* Make a message of a running collective's piece or permit. */
 static void
 compose(struct colls *c, uint32_t index, const struct coll_out *o, struct colls_do *out)
 {
@@ -780,8 +786,8 @@ compose(struct colls *c, uint32_t index, const struct coll_out *o, struct colls_
 		p->told = l->number + 1;
 }
 
-/* Tells the next member which plan a collective has that takes long: plans that differ may wait for
- * each other for ever, without a message. false: it is not time, or all have been told. */
+/* Tell the next member which plan a collective has that takes long: plans that differ may wait for
+ * each other for ever, without a message. Return false: it is not time, or all have been told. */
 static bool
 check(struct colls *c, struct live *l, struct colls_do *out, uint64_t now)
 {
@@ -825,7 +831,7 @@ runs_on(struct colls *c, uint32_t index, struct colls_do *out, bool may_send, ui
 	return true;
 }
 
-/* Those that run share the node's line anew. */
+/* Share the node's line anew among the collectives that run. */
 static void
 share_line(struct colls *c, uint64_t now)
 {

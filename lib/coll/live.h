@@ -53,15 +53,16 @@ struct colls_seat {
 	uint64_t key;         /* another group at that place has another one */
 };
 
-/* Returns the bytes of memory that such a configuration needs. */
+/* Return the bytes of memory that such a configuration needs. */
 size_t colls_memsize(const struct colls_config *config);
 /* Build in `memory` (64-byte aligned, zeroed, colls_memsize bytes, owned by the caller). */
 struct colls *colls_init(void *memory, const struct colls_config *config);
 
 /* ------------------------------------------------------------------ beginning */
 
-/* Returns the index of a collective that does not run, below live_max, or -EAGAIN: `like` if that
- * one is free. It is to be begun, and given back after its end. */
+/* Take an index below live_max at which no collective runs: `like`, if that one is free. Return it,
+ * or -EAGAIN if none is free. Begin a collective at it, and give it back after the collective's
+ * end. */
 int colls_take(struct colls *c, uint32_t like);
 void colls_give(struct colls *c, uint32_t index);
 /* Begin the group's next collective. list, with its steps, and the ends of blocks must stay until
@@ -71,13 +72,13 @@ void colls_give(struct colls *c, uint32_t index);
 void colls_begin(struct colls *c, uint32_t index, const struct colls_seat *seat,
 	struct coll_list *list, const struct coll_blocks blocks[COLL_BUFFERS], uint32_t hash,
 	bool same, uint64_t now);
-/* This one cannot go on: a positive errno, because of that rank. Tells all if that is not known to
- * all. */
+/* Fail a collective that cannot go on. error: a positive errno; rank: because of which. Tell all
+ * members unless all know. */
 void colls_fail(struct colls *c, uint32_t index, uint8_t error, uint16_t rank);
-/* Returns the number that the next one to begin will have. */
+/* Return the number that the next collective to begin will have. */
 uint32_t colls_number(struct colls *c, const struct colls_seat *seat);
-/* The same for all of a membership from that number on, also later ones; the others know
- * already. */
+/* End all collectives of a membership from that number on, also later ones, with that error,
+ * because of that rank. The other members know already. */
 void colls_break(struct colls *c, uint16_t place, uint32_t number, uint8_t error, uint16_t rank);
 
 /* Takes the next one that has ended. error: 0 or a positive errno; rank: because of which. */
@@ -101,7 +102,8 @@ struct colls_place {
 	const void *bytes;
 	uint64_t permitted; /* no bytes, but a member has permitted so many more to be sent to it */
 };
-/* What came before its collective was begun. false: nothing more; permits are not reported. */
+/* Get the next bytes that came for a collective before it was begun. Return false: nothing more.
+ * Permits are not reported. */
 bool colls_early(struct colls *c, uint32_t index, struct colls_place *out);
 /* Take a message from a member of seat's group. Returns true if bytes are to be placed; otherwise
  * only out->permitted is valid. */
@@ -125,9 +127,9 @@ struct colls_do {
 /* Get the next thing to do, which counts as done; each SEND is to be ended by colls_acked.
  * may_send: false: only LOCAL. false: nothing now. */
 bool colls_next(struct colls *c, struct colls_do *out, bool may_send, uint64_t now);
-/* A message has arrived, or cannot. key: of its head. */
+/* End a message that has arrived, or cannot. key: of its head. */
 void colls_acked(struct colls *c, uint16_t place, uint64_t key);
-/* When colls_next may have something by the time alone, ns; COLL_NEVER. */
+/* Return when colls_next() may have something by the time alone, ns; or COLL_NEVER. */
 uint64_t colls_deadline(const struct colls *c);
 
 /* ------------------------------------------------------------------ looking */
@@ -136,20 +138,21 @@ uint64_t colls_deadline(const struct colls *c);
  * what has arrived is worked on, and what ends is told. Idempotent. */
 void colls_stop(struct colls *c, uint16_t ctx);
 void colls_start(struct colls *c, uint16_t ctx);
-/* Does nothing run, is nothing to be sent, and has all that was sent arrived? */
+/* Return whether nothing runs, nothing is to be sent, all that was sent has arrived, and all ends
+ * were taken. */
 bool colls_is_quiet(const struct colls *c);
-/* Has a membership messages that have not arrived, or has it still to tell others what failed? */
+/* Return whether a membership has messages that have not arrived, or has still to tell others what
+ * failed. */
 bool colls_is_out(const struct colls *c, uint16_t place);
-/* The same for all memberships of a context. */
+/* Return whether colls_is_out() is true of any membership of a context. */
 bool colls_ctx_is_out(const struct colls *c, uint16_t ctx);
-/* Has that one been taken, and not given back? */
+/* Return whether that index has been taken, and not given back. */
 bool colls_is_used(const struct colls *c, uint32_t index);
-/* Returns the number of a membership's first collective that it has not ended; next: the one that
- * it will begin. */
+/* Return the number of a membership's first collective that it has not ended, or if it has ended
+ * all, of the next one that it will begin. */
 uint32_t colls_part(const struct colls *c, uint16_t place);
-/* The member leaves: its collectives that run are given back, without results; what comes for them
- * is ignored, but what it found to have failed before is still told. Returns how many these
- * were. */
+/* Let a member leave: give back its running collectives, without results. What comes for them is
+ * ignored, but what it found to have failed before is still told. Return how many these were. */
 uint32_t colls_leave(struct colls *c, uint16_t place);
 /* The next running collective: *at is 0 at first. false: there is no further one. */
 struct colls_live {
@@ -157,7 +160,8 @@ struct colls_live {
 	uint16_t ctx, place;
 };
 bool colls_running(const struct colls *c, uint32_t *at, struct colls_live *out);
-/* Of a running one: what its steps are, and where in the areas something lies (exec.h). */
+/* Return the struct coll_exec of a running collective: what its steps are, and where in the areas
+ * something lies (exec.h). */
 struct coll_exec *colls_exec(const struct colls *c, uint32_t index);
 
 /* ------------------------------------------------------------------ moving */

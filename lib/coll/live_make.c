@@ -80,8 +80,8 @@ colls_init(void *memory, const struct colls_config *config)
 	return c;
 }
 
-/* The first part from `part` on that is in use, of the memberships' memory: of each its peers, what
- * came early from them, and the bytes of each of these. */
+/* Return the first part, from `part` on, of the memberships' memory that is in use. Each has these
+ * parts: its peers, what came early from them, and the bytes of each of these. */
 static uint32_t
 next_part(const struct colls *c, uint32_t part)
 {
@@ -103,8 +103,8 @@ next_part(const struct colls *c, uint32_t part)
 	return part;
 }
 
-/* The parts of the memory that are in use: what all others are found by, then those of each
- * membership and of each running collective. */
+/* Get the next part of the memory that is in use: first what all others are found by, then those of
+ * each membership and of each running collective. Return false: there is none. */
 bool
 colls_span(struct colls *c, uint32_t *at, struct colls_span *out)
 {

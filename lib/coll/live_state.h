@@ -63,7 +63,7 @@ struct verdict {
 	uint32_t number;
 };
 
-/* Of each live this is kept of the list that was made. */
+/* This is kept for each struct live of the list that was made for it last. */
 struct made {
 	bool is;
 	uint16_t ranks, rank;
@@ -151,7 +151,8 @@ early_bytes_of(const struct colls *c, const struct early *m)
 	return c->early_bytes + (size_t)(m - c->early) * WIRE_COLL_EAGER;
 }
 
-/* Returns whether others have yet to be told what has failed here: also who leaves does that. */
+/* Return whether others have yet to be told what has failed here. A member that leaves tells them,
+ * too. */
 static inline bool
 owes_verdict(const struct seat *s)
 {

@@ -40,7 +40,7 @@ may_talk(const struct coll_task *task, uint32_t rank, uint32_t other)
 
 /* ------------------------------------------------------------------ the tree */
 
-/* What a hop takes: until the first piece is there, and the sender's line. */
+/* The times that a hop takes: until the first piece is there, and of the sender's line. */
 struct hop {
 	float first_ns, line_ns;
 };
@@ -86,7 +86,7 @@ hop_between(const struct growth *g, uint32_t from, uint32_t to)
 	return h;
 }
 
-/* Whether p is a better parent than the one that x would have. */
+/* Make p the parent of x if it is better than the one that x would have. */
 static void
 offer(struct growth *g, uint32_t p, uint32_t x)
 {
@@ -100,8 +100,9 @@ offer(struct growth *g, uint32_t p, uint32_t x)
 	}
 }
 
-/* Who comes next: COLL_NONE if nobody else can be reached. What a rank could have was right when it
- * was found; its parent may be busier now, or full, so it is looked for again before it counts. */
+/* Return who comes next into the tree, or COLL_NONE if nobody else can be reached. The time that a
+ * rank could have was right when it was found; its parent may be busier now, or full, so it is
+ * looked for again before it counts. */
 static uint16_t
 next_to_come(struct growth *g)
 {
@@ -142,8 +143,8 @@ enter(struct growth *g, uint32_t x)
 	}
 }
 
-/* Writes the tree in depth-first order: whoever came last to a parent has the lowest place among
- * its children, as each sends to those of high places first. */
+/* Write the tree in depth-first order: whoever came last to a parent has the lowest place among its
+ * children, as each sends to those of high places first. */
 static void
 write_places(const struct growth *g, uint16_t *order, uint16_t *parent)
 {
@@ -232,7 +233,8 @@ coll_overlay_tree(const struct coll_task *task, uint32_t piece, uint16_t *order,
 
 /* ------------------------------------------------------------------ gather, scatter */
 
-/* A place that gets from several bounds what is under way to it, by its farthest sender. */
+/* Bound what is under way to a place that gets from several. longest_ns: there and back, to its
+ * farthest sender. */
 static void
 bound_inflow(struct coll_builder *b, uint32_t place, double longest_ns)
 {
@@ -258,7 +260,8 @@ there_and_back_ns(const struct coll_builder *b, uint32_t place, uint32_t other)
 		coll_path_between(b->task, order[other], order[place]).latency_ns;
 }
 
-/* What a relay gets is bounded by its scratch; the root has room for all. */
+/* Gather by the tree. What a relay gets is bounded by its scratch; the root has room for all, so
+ * bound what is under way to it. */
 void
 coll_overlay_collect(struct coll_builder *b, uint16_t *got)
 {
@@ -385,7 +388,7 @@ may_places_talk(const struct coll_builder *b, uint32_t p, uint32_t q)
 	return may_talk(b->task, b->plan->order[p], b->plan->order[q]);
 }
 
-/* Hops from all places to one, wave by wave. */
+/* Find how many hops it is from all places to one, wave by wave. */
 static void
 measure_to(const struct coll_builder *b, uint16_t *far, uint32_t to, uint16_t *wave)
 {
@@ -431,7 +434,8 @@ ways_end(struct ways *w)
 	free(w->loads);
 }
 
-/* Where a block that is at a place goes next. */
+/* Return the place to which a block at place `from` goes next on its way to place `to`. Count it
+ * there if it is relayed. */
 static uint32_t
 next_hop(struct ways *w, const struct coll_builder *b, uint32_t from, uint32_t to)
 {

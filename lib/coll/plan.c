@@ -185,7 +185,7 @@ blocks_of(enum coll_generator g, const struct coll_task *task)
 	return task->ranks;
 }
 
-/* Bytes of the largest block. */
+/* Return the bytes of the largest block. */
 static uint64_t
 block_bytes(const struct coll_plan *p)
 {
@@ -224,7 +224,8 @@ coll_plan_blocks(const struct coll_plan *p, struct coll_blocks blocks[COLL_BUFFE
 
 /* ------------------------------------------------------------------ the bound */
 
-/* How many ranks are behind this edge, seen from its beginning; *root: whether the root is. */
+/* Return how many ranks are behind this edge, seen from its beginning; *root: whether the root
+ * is. */
 static uint32_t
 ranks_behind(const struct coll_task *task, uint32_t edge, bool *root)
 {
@@ -241,7 +242,8 @@ ranks_behind(const struct coll_task *task, uint32_t edge, bool *root)
 	return n;
 }
 
-/* Bytes that have to cross an edge, with n of all N ranks behind it. */
+/* Return how many bytes have to cross an edge, with n of all ranks behind it. root: the root is one
+ * of these; host: the edge is a host's line. */
 static double
 bytes_across(const struct coll_task *task, uint32_t n, bool root, bool host)
 {
@@ -273,7 +275,7 @@ bytes_across(const struct coll_task *task, uint32_t n, bool root, bool host)
 	return task->params.frame_least;
 }
 
-/* Whether an edge is a host's line. */
+/* Return whether an edge is a host's line. */
 static bool
 is_line(const struct topology *t, uint32_t edge)
 {
@@ -281,7 +283,7 @@ is_line(const struct topology *t, uint32_t edge)
 		t->vertices[t->edges[edge].to].host != TOPOLOGY_NONE;
 }
 
-/* How long an edge takes for what has to cross it. */
+/* Return how long an edge takes for what has to cross it, ns. */
 static double
 edge_ns(const struct coll_task *task, uint32_t edge)
 {
@@ -329,7 +331,7 @@ hashed(uint64_t h, const void *data, size_t len)
 	return h;
 }
 
-/* What all ranks have to agree on, whichever lists were made. */
+/* Return a hash of what all ranks have to agree on, whichever lists were made. */
 static uint64_t
 hash_of(const struct coll_plan *p, const struct coll_task *task)
 {
@@ -373,7 +375,7 @@ check(const struct coll_task *task)
 	return 0;
 }
 
-/* Room for the steps that were counted. */
+/* Make room for the steps that were counted. Return 0 or -ENOMEM. */
 static int
 make_room(struct coll_builder *b)
 {
@@ -411,10 +413,10 @@ generate(struct coll_builder *b, generator g)
 	return b->error;
 }
 
-/* A rank's pieces leave at the rate of its host's line, or of a slower link that all of them cross,
- * and those that go a slower way than others at the rate of that: what waits in the host's own port
- * would look like a queue in the network, and what waits before a slower link may be lost, even if
- * nobody else sends. */
+/* Let a rank's pieces leave at the rate of its host's line, or of a slower link that all of them
+ * cross, and those that go a slower way than others at the rate of that. What waits in the host's
+ * own port would look like a queue in the network, and what waits before a slower link may be lost,
+ * even if nobody else sends. */
 static void
 pace_line(struct coll_plan *p, const struct coll_task *task, uint32_t rank)
 {
@@ -464,8 +466,8 @@ part_of(double busy_ns, uint64_t all_ns)
 	return part < COLL_WHOLE ? (uint16_t)part : COLL_WHOLE;
 }
 
-/* How long the busiest link between switches on the way from one node to another one takes.
- * inner_ns: of each edge, 0 of hosts' lines. */
+/* Return how long the busiest link between switches on the way from one node to another one takes,
+ * ns. inner_ns: how long each edge takes, with 0 for hosts' lines. */
 static double
 way_ns(const struct topology *t, const double *inner_ns, uint32_t from, uint32_t to)
 {
@@ -478,7 +480,7 @@ way_ns(const struct topology *t, const double *inner_ns, uint32_t from, uint32_t
 	return most;
 }
 
-/* How busy a rank's line is, or the busiest link between switches on the way to or from it: a
+/* Note how busy a rank's line is, or the busiest link between switches on the way to or from it: a
  * host's line at the other end is for that host to look after. What goes without permits is short,
  * and counts as nothing. */
 static void
@@ -517,7 +519,7 @@ load_line(struct coll_plan *p, const struct coll_task *task, const double *inner
 	l->load_in = part_of(most_ns[1], p->bound_ns);
 }
 
-/* Of all ranks, the pace of their lines and how busy these are. Returns 0 or -ENOMEM. */
+/* Set the pace of all ranks' lines, and note how busy these are. Return 0 or -ENOMEM. */
 static int
 lines(struct coll_plan *p, const struct coll_task *task)
 {

@@ -69,7 +69,7 @@ get(const void *of, const struct field *f)
 	return value;
 }
 
-/* false: it does not fit. */
+/* Set a field to a value. Return false if it does not fit. */
 static bool
 set(void *of, const struct field *f, uint64_t value)
 {
@@ -280,7 +280,8 @@ read_rank(struct reader *r, char **save)
 	return e;
 }
 
-/* A place of from= or to=, or a word without a value. */
+/* Take a word that is a place (from= or to=), or a flag without a value. Return false if it is
+ * neither; *is_good: the place is one of those that there are. */
 static bool
 is_word(struct coll_step *s, const char *word, bool *is_good)
 {
@@ -392,7 +393,7 @@ collect(const struct coll_list *l, enum coll_op op, struct meeting *room, struct
 	qsort(room, out->count, sizeof(*room), by_peer);
 }
 
-/* The first one with that peer, or behind it. */
+/* Return the index of the first meeting with that peer, or where that would be. */
 static uint32_t
 first_with(const struct meetings *m, uint32_t peer)
 {
@@ -409,7 +410,8 @@ first_with(const struct meetings *m, uint32_t peer)
 	return low;
 }
 
-/* Each SEND of x meets a RECV of as many bytes, and no RECV of a peer is left. */
+/* Check that each SEND of x meets a RECV of as many bytes, with COLL_EAGER in both or neither.
+ * Return 0, or -EINVAL with a sentence; whether a RECV is left is checked by the caller. */
 static int
 meets(const struct reader *r, const struct coll_blocks *blocks, uint32_t x,
 	const struct meetings *sends, const struct meetings *recvs)
@@ -471,7 +473,7 @@ hashed(uint64_t h, uint64_t value)
 	return (h ^ value) * 0x100000001B3u;
 }
 
-/* Of all that it says. */
+/* Return a hash of all that a plan says. */
 static uint64_t
 hash_of(const struct coll_plan *p)
 {

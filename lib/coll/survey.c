@@ -20,14 +20,14 @@
 
 /* ------------------------------------------------------------------ rounds */
 
-/* Rounds of a tournament in which every pair of hosts meets once. */
+/* Return how many rounds a tournament has in which every pair of hosts meets once. */
 static uint32_t
 tournament(const struct survey *s)
 {
 	return s->hosts < 2 ? 0 : s->hosts - 1 + s->hosts % 2;
 }
 
-/* Whom a host meets there; NONE: it has nobody. */
+/* Return whom a host meets in that round of the tournament; NONE: it has nobody. */
 static uint32_t
 opponent(const struct survey *s, uint32_t round, uint32_t host)
 {
@@ -70,8 +70,8 @@ survey_bytes(const struct survey *s)
 	return most;
 }
 
-/* Which of the tournament's rounds, of a host's neighbours, or of the switches below the highest, a
- * round is for; their number goes to *of. */
+/* Return which of the tournament's rounds, of a host's neighbours, or of the switches below the
+ * highest, a round is for; their number goes to *of. */
 static uint32_t
 subject(const struct survey *s, uint32_t round, uint32_t *of)
 {
@@ -83,7 +83,8 @@ subject(const struct survey *s, uint32_t round, uint32_t *of)
 	return (lengths ? round / 2 : round) % *of;
 }
 
-/* Rounds of two lengths alternate; even ones are the shorter. */
+/* Return the bytes of a block in that round. Rounds of two lengths alternate; even ones are the
+ * shorter. */
 static uint64_t
 bytes_in(const struct survey *s, uint32_t round)
 {
@@ -96,7 +97,7 @@ bytes_in(const struct survey *s, uint32_t round)
 	return s->phase == PHASE_LOAD || round % 2 ? bytes : bytes / SHORTER;
 }
 
-/* With whom a host exchanges blocks; NONE: with nobody. */
+/* Return with whom a host exchanges blocks in that round; NONE: with nobody. */
 static uint32_t
 partner(const struct survey *s, uint32_t round, uint32_t host)
 {
@@ -110,7 +111,7 @@ partner(const struct survey *s, uint32_t round, uint32_t host)
 	return p != COLL_NONE ? p : NONE;
 }
 
-/* Whether a long block goes from this one to the other. */
+/* Return whether the long block of a round goes from `host` to `other`. */
 static bool
 sends(const struct survey *s, uint32_t round, uint32_t host, uint32_t other)
 {
@@ -123,8 +124,8 @@ sends(const struct survey *s, uint32_t round, uint32_t host, uint32_t other)
 	return first != back;
 }
 
-/* Bytes that a host permits before they are there: what is on its way there and back at the rate
- * that was seen so far, twice, and some. More would wait in the sender's own port. */
+/* Return how many bytes a host permits before they are there: what is on its way there and back at
+ * the rate that was seen so far, twice, and some. More would wait in the sender's own port. */
 static uint64_t
 window(const struct survey *s, uint32_t host, uint32_t other)
 {
@@ -203,7 +204,8 @@ survey_plan(const struct survey *s, uint32_t round, uint32_t only, struct coll_p
 
 /* ------------------------------------------------------------------ times */
 
-/* How long a pair took in a round: the longer side. 0: the host has met nobody. */
+/* Return how long a host and the one that it meets took in a round: the longer side, ns; 0: the
+ * host has met nobody, and *other is NONE. */
 static double
 of_pair(const struct survey *s, const uint64_t *ns, uint32_t round, uint32_t host, uint32_t *other)
 {
@@ -218,7 +220,7 @@ of_pair(const struct survey *s, const uint64_t *ns, uint32_t round, uint32_t hos
 	return (double)(a > b ? a : b);
 }
 
-/* Keeps each pair's least. */
+/* Keep each pair's least time. part: so much of a round's time counts. */
 static void
 keep_least(const struct survey *s, const uint64_t *ns, uint32_t round, double *matrix, double part)
 {
@@ -235,8 +237,9 @@ keep_least(const struct survey *s, const uint64_t *ns, uint32_t round, double *m
 	}
 }
 
-/* Whether blocks are as long as they shall be now. A tenth of the pairs have nothing in their way,
- * or all have; those that are so far that they mostly wait tell nothing. */
+/* Make blocks longer or shorter by what the last rounds took. Return whether they are as long as
+ * they shall be now. The fastest tenth of the pairs tells that: they have nothing in their way, or
+ * all pairs have something. Pairs that are so far apart that they mostly wait tell nothing. */
 static bool
 load(struct survey *s, const uint64_t *ns)
 {
@@ -271,8 +274,8 @@ load(struct survey *s, const uint64_t *ns)
 	return true;
 }
 
-/* How long the blocks of a switch's pairs took, each beside all others, in one of the repeats: what
- * passes besides is taken off. Returns how many pairs. */
+/* Write how long the blocks of a switch's pairs took, each beside all others, in one of the
+ * repeats, without the time that passes besides. Return how many pairs there are. */
 static uint32_t
 times_beside(const struct survey *s, const uint64_t *ns, uint32_t i, uint32_t repeat, double *times)
 {
@@ -292,8 +295,8 @@ times_beside(const struct survey *s, const uint64_t *ns, uint32_t i, uint32_t re
 	return count;
 }
 
-/* What all pairs carry together, bytes a ns, until half of them have ended: the others may be held
- * up elsewhere, or have what these had before. */
+/* Return what all pairs carry together, bytes a ns, until half of them have ended: the others may
+ * be held up elsewhere, or have what these had before. */
 static double
 carried(double *times, uint32_t count, double bytes)
 {
@@ -305,7 +308,8 @@ carried(double *times, uint32_t count, double bytes)
 	return sum;
 }
 
-/* The switches' links: the better of the repeats, the slower way. */
+/* Set the rates of the switches' links: of the better of the repeats, that of the slower way.
+ * Return 0 or -ENOMEM. */
 static int
 links_took(struct survey *s, const uint64_t *ns)
 {
@@ -378,7 +382,7 @@ survey_measured(struct survey *s, const uint64_t *ns)
 
 /* ------------------------------------------------------------------ beginning and end */
 
-/* One host: a switch and nothing to measure. */
+/* Make the result for one host: a switch, and nothing to measure. */
 static void
 alone(struct survey *s)
 {
@@ -403,7 +407,7 @@ survey_host_of(const struct survey *s, uint16_t node)
 	return found != NULL ? (uint32_t)(found - s->nodes) : NONE;
 }
 
-/* Which ranks measure: the lowest of each node. */
+/* Choose which ranks measure: the lowest of each node. */
 static void
 choose_speakers(struct survey *s, const uint16_t *nodes)
 {

@@ -44,29 +44,30 @@ struct survey_config {
 	uint32_t round_us; /* 0: SURVEY_ROUND_US */
 };
 
-/* Returns 0 and *out; -EINVAL: no rank; -E2BIG: too many hosts, or too large a node number for a
- * topology's text; -ENOMEM. */
+/* Open a survey. Return 0 and *out; -EINVAL: no rank, or too many; -E2BIG: too many hosts, or too
+ * large a node number for a topology's text; -ENOMEM. */
 int survey_open(struct survey **out, const struct survey_config *config);
 void survey_close(struct survey *s);
-/* Returns how many rounds come next, before survey_measured(); 0: all has been measured. */
+/* Return how many rounds come next, before survey_measured(); 0: all has been measured. */
 uint32_t survey_rounds(const struct survey *s);
-/* Bytes of a block in the longest of these rounds, and so of buffers to send and to receive. */
+/* Return the bytes of a block in the longest of these rounds, and so of buffers to send and to
+ * receive. */
 uint64_t survey_bytes(const struct survey *s);
 /* Make the plan of one of them: of one rank's list, or of all (only: COLL_NONE). All ranks are to
  * begin at the same time. Returns 0 and *out, to be freed with coll_plan_free; -ENOMEM. */
 int survey_plan(const struct survey *s, uint32_t round, uint32_t only, struct coll_plan **out);
-/* How long each rank's part of these rounds took: ns[rank * rounds + round]. Returns 0 or
+/* Take how long each rank's part of these rounds took: ns[rank * rounds + round]. Return 0 or
  * -ENOMEM. */
 int survey_measured(struct survey *s, const uint64_t *ns);
-/* The same for what is known: only rates are measured. The topology's hosts are nodes. Errors as
- * above. */
+/* Open a survey of a topology that is known: only rates are measured. The topology's hosts are
+ * nodes. Errors are those of survey_open(). */
 int survey_again(struct survey **out, const struct survey_config *config,
 	const struct topology *topology);
-/* When it has been measured: write the rates to that topology, where they differ by more than a
- * tenth. Returns whether any does. */
+/* Write the rates to that topology, when all has been measured, where they differ by more than a
+ * tenth. Return whether any does. */
 bool survey_rates(const struct survey *s, struct topology *topology);
-/* The topology, when all has been measured: *out is to be freed. Nodes between that have no rank
- * are hosts at the highest switch. Returns 0 or -ENOMEM. */
+/* Write the topology as a text, when all has been measured: *out is to be freed. Nodes that have no
+ * rank, between those that have one, are hosts at the highest switch. Return 0 or -ENOMEM. */
 int survey_text(const struct survey *s, char **out);
 
 #endif

@@ -10,7 +10,7 @@
 #include "coll/survey_internal.h"
 #include "coll/tour.h"
 
-/* Bits a second on the wire, of bytes of payload a ns. */
+/* Return how many bits a second on the wire are one byte of payload a ns. */
 static double
 wire_bps(const struct survey *s)
 {
@@ -21,7 +21,7 @@ wire_bps(const struct survey *s)
 		(double)bytes;
 }
 
-/* The host of a vertex of the topology, or NONE: it is a switch, or has no rank. */
+/* Return the host of a vertex of the topology, or NONE: it is a switch, or has no rank. */
 static uint32_t
 host_at(const struct survey *s, const struct topology *t, uint32_t vertex)
 {
@@ -40,8 +40,8 @@ set_vertex(struct survey *s, const struct topology *t, uint32_t v, uint32_t pare
 	};
 }
 
-/* The tree from a switch on, in an order in which what is above comes first. queue: [3][vertices]
- * to work with. */
+/* Copy the topology's tree, from a switch on, into the survey, in an order in which what is above
+ * comes first. queue: [3][vertices] to work with. */
 static void
 walk(struct survey *s, const struct topology *t, uint32_t first, uint32_t *queue)
 {
@@ -72,8 +72,8 @@ walk(struct survey *s, const struct topology *t, uint32_t first, uint32_t *queue
 	}
 }
 
-/* Who meets whom, so that most meet a neighbour: one after the other by their switches, and then
- * the other neighbour. */
+/* Choose who meets whom, so that most meet a neighbour: one after the other by their switches, and
+ * then the other neighbour. Return 0 or -ENOMEM. */
 static int
 pair_neighbours(struct survey *s, const struct topology *t)
 {
@@ -108,7 +108,7 @@ pair_neighbours(struct survey *s, const struct topology *t)
 	return 0;
 }
 
-/* Latencies are as the topology says. */
+/* Set the latencies between all hosts to those that the topology says. */
 static void
 set_ways(struct survey *s, const struct topology *t)
 {

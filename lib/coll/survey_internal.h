@@ -67,7 +67,8 @@ survey_at(const struct survey *s, double *matrix, uint32_t x, uint32_t y)
 	return &matrix[(size_t)x * s->hosts + y];
 }
 
-/* The child of `of` below which a vertex is; NONE: it is not below. */
+/* Return the child of `of` that is the vertex, or is above it; NONE: the vertex is not below
+ * `of`. */
 static inline uint32_t
 survey_child_above(const struct survey *s, uint32_t vertex, uint32_t of)
 {
@@ -90,25 +91,28 @@ survey_switches_below_the_highest(const struct survey *s)
 
 /* ---------------------------------------------------------------- survey.c */
 
-/* The host that a node is; NONE: it has no rank. */
+/* Return the host that a node is; NONE: it has no rank. */
 uint32_t survey_host_of(const struct survey *s, uint16_t node);
 
 /* ---------------------------------------------------------------- survey_tree.c */
 
-/* The value below which one part of so many of the values is; sorts them. 0: there are none. */
+/* Sort the values, and return the one below which one part of so many of them is; 0: there are
+ * none. */
 double survey_quantile(double *values, uint32_t count, uint32_t part);
-/* From the pairs' times: the switches, their links' latencies, the hosts' rates. 0 or -ENOMEM. */
+/* Find the switches from the pairs' times. Return 0 or -ENOMEM. survey_rate_hosts() finds the
+ * hosts' rates, and survey_simplify() their links' latencies. */
 int survey_find_switches(struct survey *s);
 void survey_rate_hosts(struct survey *s);
-/* For each switch but the highest: who below it meets whom outside. 0 or -ENOMEM. */
+/* Choose for each switch but the highest who below it meets whom outside. Return 0 or -ENOMEM. */
 int survey_pair_across(struct survey *s);
-/* Bytes a ns, by how long blocks of so many bytes took, and such that are SHORTER, and how far it
- * is. The difference knows nothing of what comes before and after, but much of chance, and a block
- * waits for some ways at most. */
+/* Return the rate, bytes a ns, by how long blocks of so many bytes took, and such that are SHORTER,
+ * and how far it is. The difference of the times knows nothing of what comes before and after, but
+ * much of chance, so it is bounded: a block waits for some ways at most. */
 double survey_rate_of(double bytes, double long_ns, double short_ns, double ping_ns);
-/* Whether a switch's link upwards carries less than what is below it, or above it, could. */
+/* Return whether a switch's link upwards carries less than what is below it, or above it, could. */
 bool survey_holds_up(const struct survey *s, uint32_t v);
-/* Leaves out what is no switch, and makes alike what nearly is. 0 or -ENOMEM. */
+/* Leave out what is no switch, fit the links' latencies, and make alike what nearly is. Return 0 or
+ * -ENOMEM. */
 int survey_simplify(struct survey *s);
 
 #endif

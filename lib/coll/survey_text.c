@@ -11,7 +11,7 @@
 
 #define BUFFER "128K" /* of a switch's port: this is not measured */
 
-/* A number with three digits. */
+/* Write a number with three digits. */
 static void
 write_number(FILE *f, double value, const char *unit)
 {
@@ -50,7 +50,8 @@ write_hosts(FILE *f, const char *word, uint32_t first, uint32_t last)
 		fprintf(f, "%s n[%u-%u]", word, first, last);
 }
 
-/* The highest switch, if it joins two others and nothing else: then these have one link. NONE. */
+/* Return the highest switch if it joins two others and nothing else, as one link between these does
+ * then; otherwise NONE. */
 static uint32_t
 mere_joint(const struct survey *s)
 {
@@ -66,8 +67,8 @@ mere_joint(const struct survey *s)
 	return children == 2 ? highest : NONE;
 }
 
-/* How a node's host is linked: as it was measured, or, if it has no rank, to the highest switch
- * like the first host. */
+/* Return how a node's host is linked: as it was measured, or, if it has no rank, to the highest
+ * switch like the first host. */
 static struct vertex
 link_of(const struct survey *s, uint32_t node, uint32_t *host, uint32_t highest)
 {

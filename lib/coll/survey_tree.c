@@ -33,7 +33,7 @@ survey_quantile(double *values, uint32_t count, uint32_t part)
 	return count > 0 ? values[count / part] : 0;
 }
 
-/* The least of a host's row. */
+/* Return the least value of a host's row, but for the one with itself. */
 static double
 best(const struct survey *s, double *matrix, uint32_t x)
 {
@@ -46,9 +46,9 @@ best(const struct survey *s, double *matrix, uint32_t x)
 	return least;
 }
 
-/* How much longer a pair takes than the hosts do elsewhere: 1, or more if something is between. A
- * part of all latencies is added to both sides, so that what is short is not taken for far by
- * chance. */
+/* Write how much longer each pair takes than its hosts do elsewhere: 1, or more if something is
+ * between. A part of all latencies is added to both sides, so that what is short is not taken for
+ * far by chance. Return 0 or -ENOMEM. */
 static int
 differences(struct survey *s, double *d)
 {
@@ -133,8 +133,9 @@ link_all(const struct survey *s, double *d, uint32_t count, struct merge *merges
 	}
 }
 
-/* The parts of a merge are at the switch of the merge above, unless that one is so much higher that
- * there must be something between. So switches above have lower numbers than those below. */
+/* Make switches of the merges. The parts of a merge are at the switch of the merge above, unless
+ * that one is so much higher that there must be something between. So switches above have lower
+ * numbers than those below. Return 0 or -ENOMEM. */
 static int
 make_switches(struct survey *s, const struct merge *merges, uint32_t count)
 {
@@ -166,8 +167,9 @@ make_switches(struct survey *s, const struct merge *merges, uint32_t count)
 	return 0;
 }
 
-/* A host whose line is much slower than the others' seems near to all of them. names: NONE for
- * these, the host's number for others, of which there are *count, two at least. 0 or -ENOMEM. */
+/* Leave out each host whose line is much slower than the others', as it seems near to all of them.
+ * names: NONE for these, the host's number for others, of which there are *count, two at least.
+ * Return 0 or -ENOMEM. */
 static int
 leave_out_slow_ones(struct survey *s, uint32_t *names, uint32_t *count)
 {
@@ -188,8 +190,8 @@ leave_out_slow_ones(struct survey *s, uint32_t *names, uint32_t *count)
 	return 0;
 }
 
-/* The switch of the hosts that are nearest to this one, on the average. is_out: whom to leave
- * out. */
+/* Return the switch of the hosts that are nearest to this one, on the average. is_out: whom to
+ * leave out. */
 static uint32_t
 nearest_switch(const struct survey *s, uint32_t host, const bool *is_out)
 {
@@ -244,7 +246,7 @@ survey_find_switches(struct survey *s)
 
 /* ------------------------------------------------------------------ links */
 
-/* What a switch's links are fitted from. */
+/* The numbers that a switch's links are fitted from. */
 struct star {
 	uint32_t hosts, children; /* below it */
 	uint32_t *below;          /* [hosts] */
@@ -283,7 +285,7 @@ star_open(const struct survey *s, struct star *t)
 	return 0;
 }
 
-/* Who is below a switch, and how far the children are from each other on the average. */
+/* Note who is below a switch, and how far the children are from each other on the average. */
 static void
 star_look(const struct survey *s, struct star *t, uint32_t of)
 {
@@ -386,7 +388,7 @@ survey_rate_hosts(struct survey *s)
 	}
 }
 
-/* What the pairs of a switch's rounds could carry at most. */
+/* Return what the pairs of a switch's rounds could carry at most, bytes a ns. */
 static double
 possible(const struct survey *s, uint32_t i)
 {
@@ -405,8 +407,8 @@ possible(const struct survey *s, uint32_t i)
 	return sum;
 }
 
-/* The hosts below a switch, or all others. Those whose lines are much slower than their neighbours'
- * would only be waited for. Returns how many. */
+/* List the hosts below a switch, or all others, without those whose lines are much slower than
+ * their neighbours': these would only be waited for. Return how many. */
 static uint32_t
 fast_ones(const struct survey *s, uint32_t v, bool below, uint16_t *hosts)
 {
@@ -424,7 +426,7 @@ fast_ones(const struct survey *s, uint32_t v, bool below, uint16_t *hosts)
 	return n;
 }
 
-/* For each switch but the highest: who below it meets whom outside. */
+/* Choose for each switch but the highest who below it meets whom outside. */
 int
 survey_pair_across(struct survey *s)
 {
@@ -479,7 +481,7 @@ fit_all(struct survey *s, struct star *t, uint32_t which, double *worst)
 	}
 }
 
-/* What everything else at the switch above can take. */
+/* Return what everything else at the switch above can take, bytes a ns. */
 static double
 beside(const struct survey *s, uint32_t v)
 {
@@ -493,7 +495,7 @@ beside(const struct survey *s, uint32_t v)
 	return sum;
 }
 
-/* Whether a switch's link upwards carries less than what is below it, or above it, could. */
+/* Return whether a switch's link upwards carries less than what is below it, or above it, could. */
 bool
 survey_holds_up(const struct survey *s, uint32_t v)
 {
@@ -517,7 +519,8 @@ has_switch_below(const struct survey *s, uint32_t v)
 	return false;
 }
 
-/* A switch is none: what is below it is below the one above. moved: [vertices]: what was. */
+/* Remove a switch: what is below it is then below the one above. moved: [vertices]: whether each
+ * was below it. */
 static void
 dissolve(struct survey *s, uint32_t v, bool *moved)
 {
@@ -532,9 +535,9 @@ dissolve(struct survey *s, uint32_t v, bool *moved)
 	s->vertices[v].parent = NONE;
 }
 
-/* Switches that join others are only guessed by average linkage, which takes a star of unlike links
- * for several switches one above the other. What holds nobody up is left out where one star has
- * nearly the same latencies. */
+/* Leave out switches that join others and hold nobody up, where one star has nearly the same
+ * latencies. These are only guessed by average linkage, which takes a star of unlike links for
+ * several switches one above the other. */
 static void
 leave_out_joints(struct survey *s, struct star *t, bool *moved)
 {
@@ -558,7 +561,7 @@ leave_out_joints(struct survey *s, struct star *t, bool *moved)
 	fit_all(s, t, NONE, NULL);
 }
 
-/* What is no farther than its hosts, and holds nobody up, is no switch of its own. */
+/* Leave out what is no farther than its hosts, and holds nobody up: it is no switch of its own. */
 static void
 leave_out_near_ones(struct survey *s, bool *moved)
 {
@@ -570,7 +573,8 @@ leave_out_near_ones(struct survey *s, bool *moved)
 	}
 }
 
-/* What differs by less than that from the median of a switch's hosts is the same. */
+/* Make alike a switch's hosts: rates that differ from the median by less than ALIKE_RATE become the
+ * median, and so do latencies by less than ALIKE_LATENCY. Return 0 or -ENOMEM. */
 static int
 even_out(struct survey *s)
 {

@@ -13,11 +13,11 @@ struct coll_text {
 	uint32_t error_len;
 };
 
-/* Writes a sentence, which begins with the line. Returns -EINVAL. */
+/* Write a sentence that begins with the number of the line. Return -EINVAL. */
 int coll_text_complain(const struct coll_text *t, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-/* Reads a file up to its first byte 0. Returns 0 and *text, to be freed; or -errno: an empty file
- * is an empty text. */
+/* Read a file up to its first byte 0. Return 0 and *text, to be freed, or -errno. An empty file
+ * gives an empty text. */
 int coll_text_read(const char *path, char **text);
 
 #endif

@@ -96,7 +96,7 @@ add_lane(struct making *m, uint32_t parent, double ns_per_byte)
 	return i;
 }
 
-/* The edges between the root and a rank in m->way. Returns how many. */
+/* Find the edges between the root and a rank, in m->way. Return how many. */
 static uint32_t
 find_way(struct making *m, uint32_t rank)
 {
@@ -136,7 +136,7 @@ lane_for(struct making *m, uint32_t rank)
 	return n == 0 ? LANE_NEAR : lane;
 }
 
-/* How long a byte takes at least in one flow. */
+/* Return how long a byte takes at least in one flow, ns. */
 static double
 stream_of(const struct making *m, const struct coll_path *way, double there_and_back_ns)
 {
@@ -185,7 +185,7 @@ add_streams(struct making *m, uint32_t lane)
 	}
 }
 
-/* Blocks of a lane and of those behind it. */
+/* Count the blocks of a lane and of those behind it. Return how many. */
 static uint32_t
 count_blocks(struct making *m, uint32_t lane)
 {
@@ -234,8 +234,8 @@ share_out(struct making *m, uint32_t lane)
 
 static double left_of(const struct making *m, uint32_t lane, double now, double *until);
 
-/* What a lane carries at a time, bytes a ns; *until becomes when that changes, if that is
- * sooner. */
+/* Return what a lane carries at that time, bytes a ns. *until becomes the time when that changes,
+ * if that is sooner. */
 static double
 carried(const struct making *m, uint32_t lane, double now, double *until)
 {
@@ -249,7 +249,7 @@ carried(const struct making *m, uint32_t lane, double now, double *until)
 	return 1 / l->ns_per_byte - left_of(m, lane, now, until);
 }
 
-/* What its children leave of a lane; *until as above. */
+/* Return what the children of a lane leave of it at that time; *until as above. */
 static double
 left_of(const struct making *m, uint32_t lane, double now, double *until)
 {
@@ -261,7 +261,8 @@ left_of(const struct making *m, uint32_t lane, double now, double *until)
 	return left > 0.02 * rate ? left : 0;
 }
 
-/* Whether a lane has that rate left as long as a block takes from then on. It may have more. */
+/* Return whether a lane has that rate left as long as a block takes from then on. It may have
+ * more. */
 static bool
 stays(const struct making *m, uint32_t lane, double at, double rate)
 {
@@ -275,8 +276,9 @@ stays(const struct making *m, uint32_t lane, double at, double rate)
 	return true;
 }
 
-/* When a block that cannot come before `now` comes, at a rate that is left until it has come: so
- * that it has come as soon as can be, if that means to wait until others have, too. */
+/* Return when a block comes that cannot come before `now`, so that all of it has come as soon as
+ * can be, also if that means to wait until others have. *rate: what is left of the lane until it
+ * has come. */
 static double
 first_room(const struct making *m, uint32_t lane, double now, double *rate)
 {
@@ -296,8 +298,8 @@ first_room(const struct making *m, uint32_t lane, double now, double *rate)
 	return best;
 }
 
-/* A lane's next block: the first one, in the order of the times, that is ready, or else the one
- * that will be first. NULL: all have their times. */
+/* Return a lane's next block: the first one in the table that is ready, or else the one that will
+ * be first. NULL: all have their times. */
 static struct coll_time *
 next_of(const struct making *m, uint32_t lane)
 {
@@ -316,7 +318,7 @@ next_of(const struct making *m, uint32_t lane)
 	return first;
 }
 
-/* The blocks of a lane, after those of its children. */
+/* Set the times of a lane's blocks, after those of its children. */
 static void
 time_lane(struct making *m, uint32_t lane)
 {
@@ -341,7 +343,7 @@ time_lane(struct making *m, uint32_t lane)
 	}
 }
 
-/* Those of the root's node take nothing of any lane. */
+/* Set the times of the blocks of the root's node, which take nothing of any lane. */
 static void
 time_near(struct making *m)
 {
@@ -358,7 +360,8 @@ time_near(struct making *m)
 	}
 }
 
-/* Each block goes to the stream of its lane that is free first. */
+/* Give each block whose flow is slower than its lane to that stream of the lane that is free
+ * first. */
 static void
 deal_out_streams(struct making *m)
 {

@@ -151,7 +151,7 @@ add_vertex(struct reader *r, const char *name, bool host, const struct topology_
 	return 0;
 }
 
-/* One word after the name. false: it is none of those that there are. */
+/* Read one word after the name. Return false if it is none of those that there are. */
 static bool
 read_property(const char *word, bool host, struct topology_vertex *out)
 {
@@ -211,7 +211,7 @@ add_link(struct reader *r, const char *a, const char *b, const struct link *like
 	return 0;
 }
 
-/* There, and back. */
+/* Read a link's bandwidths, there and back. Return false if they are none. */
 static bool
 bandwidths(char *text, uint64_t out[2])
 {
@@ -413,7 +413,7 @@ make_routes(struct reader *r)
 	return e;
 }
 
-/* The node, or those at the switch. */
+/* Add the vertex's node, or those at the switch, to a row of bits. */
 static void
 add_nodes(const struct topology *t, uint32_t vertex, uint64_t *nodes)
 {
@@ -430,7 +430,7 @@ add_nodes(const struct topology *t, uint32_t vertex, uint64_t *nodes)
 	}
 }
 
-/* Who may talk to whom, line by line. */
+/* Set who may talk to whom, line by line. Return 0 or -ENOMEM. */
 static int
 make_talks(struct reader *r)
 {

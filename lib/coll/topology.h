@@ -67,22 +67,23 @@ struct topology {
  * name, a number out of range, a host with several links, a loop, or parts that are not
  * connected. */
 int topology_parse(const char *text, struct topology **out, char *error, uint32_t error_len);
-/* The same from a file; returns -errno if it cannot be opened. The sentence begins with the file's
- * name. */
+/* Read a text from a file, as topology_parse() does. Return -errno if it cannot be opened. The
+ * sentence begins with the file's name. */
 int topology_read(const char *path, struct topology **out, char *error, uint32_t error_len);
 /* A size in bytes as in a text, with K, M or G of 1024. false: it is none, or above the maximum. */
 #define TOPOLOGY_SIZE_MAX 1000000000000u
 bool topology_size(const char *text, uint64_t *out);
 void topology_free(struct topology *t);
 
-/* Returns the edge that leads from a vertex towards a node; TOPOLOGY_NONE at the node itself. */
+/* Return the edge that leads from a vertex towards a node; TOPOLOGY_NONE at the node itself. */
 static inline uint32_t
 topology_route(const struct topology *t, uint32_t vertex, uint32_t node)
 {
 	return t->routes[(uint64_t)vertex * t->host_count + node];
 }
 
-/* Returns what a node's processor takes to copy so many bytes, and for a message of so many, ns. */
+/* Return what a node's processor takes to copy so many bytes, ns. topology_message_ns() returns
+ * what it takes for a message of so many. */
 static inline double
 topology_copy_ns(const struct topology *t, uint32_t node, uint64_t bytes)
 {
@@ -97,14 +98,14 @@ topology_message_ns(const struct topology *t, uint32_t node, uint64_t bytes)
 	return (double)t->vertices[t->hosts[node]].message_ns + topology_copy_ns(t, node, bytes);
 }
 
-/* Words of a row of talks. */
+/* Return how many words a row of talks has. */
 static inline uint32_t
 topology_talk_words(const struct topology *t)
 {
 	return (t->host_count + 63) / 64;
 }
 
-/* Whether a node may connect to another one; to itself it always may. */
+/* Return whether a node may connect to another one; to itself it always may. */
 static inline bool
 topology_may_talk(const struct topology *t, uint32_t node, uint32_t other)
 {

@@ -38,7 +38,8 @@ coll_block_wire(const struct coll_params *p, uint32_t piece, uint64_t bytes)
 		(rest || whole == 0 ? coll_wire_bytes(p, rest) : 0);
 }
 
-/* A few dozen pieces of a block, so that relays are quick; what is not relayed spares permits. */
+/* Return the bytes of a piece: a block has a few dozen pieces, so that relays are quick. Blocks
+ * that are not relayed have longer pieces, to spare permits. */
 uint32_t
 coll_piece(const struct coll_task *task, uint64_t bytes)
 {
@@ -114,7 +115,8 @@ coll_may_all_talk(const struct coll_task *task)
 
 /* ------------------------------------------------------------------ the tour */
 
-/* How good a host is: more bandwidth to the root, less latency, lower number. */
+/* The merit of a host: more bandwidth to the root is better, then less latency, then a lower
+ * number. */
 struct merit {
 	double ns_per_byte, latency_ns;
 	uint32_t node;
@@ -138,7 +140,8 @@ compare(const struct merit *a, const struct merit *b)
 	return a->node < b->node ? -1 : a->node > b->node;
 }
 
-/* From the root outwards: what a host there would have; then inwards: the best of each subtree. */
+/* Find from the root outwards what merit a host there would have, and then inwards the best of each
+ * subtree. */
 static void
 judge(struct walk *w, uint32_t root)
 {
@@ -206,7 +209,8 @@ push_subtrees(const struct walk *w, uint32_t v, uint32_t depth)
 	return depth;
 }
 
-/* Ranks by the order of their hosts; several on one host keep their order. */
+/* Write the ranks by the order of their hosts, the root first; several on one host keep their
+ * order. */
 static void
 write_order(const struct coll_task *task, const struct walk *w, uint16_t *order, uint32_t *first_of,
 	uint32_t *next_of)

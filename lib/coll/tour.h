@@ -20,10 +20,11 @@ struct coll_path {
 #define COLL_LOCAL_NS          1000
 #define COLL_LOCAL_NS_PER_BYTE 0.1
 
-/* What a host is thought to take for a message, where a tree is grown and nothing is known. */
+/* The time that a host is thought to take for a message, ns, where a tree is grown and nothing is
+ * known. */
 #define COLL_MESSAGE_NS 500
-/* Returns what a node's processor takes for a message of so many bytes, ns; unknown_ns: of a
- * message if the topology does not say. */
+/* Return what a node's processor takes for a message of so many bytes, ns. unknown_ns: what a
+ * message takes if the topology does not say. */
 static inline double
 coll_message_ns(const struct topology *t, uint32_t node, uint64_t bytes, uint32_t unknown_ns)
 {
@@ -31,21 +32,22 @@ coll_message_ns(const struct topology *t, uint32_t node, uint64_t bytes, uint32_
 		(t->vertices[t->hosts[node]].message_ns > 0 ? 0 : unknown_ns);
 }
 
-/* The busiest edge's time, and the longest path; see struct coll_plan. */
+/* Return the busiest edge's time and that of the longest path, together, ns; see struct
+ * coll_plan. */
 uint64_t coll_bound_ns(const struct coll_task *task);
 uint32_t coll_node(const struct coll_task *task, uint32_t rank);
 struct coll_path coll_path_between(const struct coll_task *task, uint32_t from, uint32_t to);
 double coll_edge_ns_per_byte(const struct topology *t, uint32_t edge);
-/* Bytes on the wire of a message of so many bytes, in frames. */
+/* Return the bytes on the wire of a message of so many bytes, in frames. */
 uint64_t coll_wire_bytes(const struct coll_params *p, uint64_t bytes);
-/* Bytes on the wire of a block that is sent in pieces. */
+/* Return the bytes on the wire of a block that is sent in pieces. */
 uint64_t coll_block_wire(const struct coll_params *p, uint32_t piece, uint64_t bytes);
-/* Most bytes of a message for blocks of that size. */
+/* Return the most bytes that a message has for blocks of that size. */
 uint32_t coll_piece(const struct coll_task *task, uint64_t bytes);
-/* Whether all pairs of ranks may connect (topology.h: talk). */
+/* Return whether all pairs of ranks may connect (topology.h: talk). */
 bool coll_may_all_talk(const struct coll_task *task);
-/* The switch that a rank's host is at: hosts with the same one are a cluster. In the order of the
- * tour they come one after the other, but for several ranks of a host at the root's. */
+/* Return the switch that a rank's host is at: hosts with the same one are a cluster. In the order
+ * of the tour they come one after the other, as long as their lines are alike. */
 uint32_t coll_cluster(const struct coll_task *task, uint32_t rank);
 /* Write the ranks in the order of the tour from the root, the root first: at each switch, subtrees
  * with the best host first: more bandwidth to the root, less latency, lower number (SWoPP 2008,

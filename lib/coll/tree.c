@@ -85,7 +85,7 @@ is_same_cluster(const struct coll_builder *b, uint32_t p, uint32_t q)
 	return coll_cluster(b->task, order[p]) == coll_cluster(b->task, order[q]);
 }
 
-/* In one of the trees a place is fed by another one, or feeds it in a reduce. */
+/* Let a place be fed by another one in one of the trees; in a reduce, it feeds that one. */
 static void
 adopt(struct coll_builder *b, struct shape *s, uint32_t half, uint32_t child, uint32_t parent)
 {
@@ -94,7 +94,7 @@ adopt(struct coll_builder *b, struct shape *s, uint32_t half, uint32_t child, ui
 	s->is_wide[parent] |= !is_same_cluster(b, parent, child);
 }
 
-/* Puts the places into the lists of those that feed them, in order. */
+/* Put the places into the lists of those that feed them, in order. */
 static void
 list_kids(struct shape *s)
 {
@@ -110,7 +110,8 @@ list_kids(struct shape *s)
 	}
 }
 
-/* The right child of i, of height k: the top of what is left of the subtree there; 0 = none. */
+/* Return the right child of i, of height k: the top of what is left of the subtree there; 0:
+ * none. */
 static uint32_t
 right_child(uint32_t i, uint32_t k, uint32_t m)
 {
@@ -119,7 +120,7 @@ right_child(uint32_t i, uint32_t k, uint32_t m)
 	return k ? i + k : 0;
 }
 
-/* Parents of an in-order tree over 1 .. m, by number; 0: the top. */
+/* Return the parent of i in an in-order tree over 1 .. m, by number; 0: i is the top. */
 static uint32_t
 in_order_parent(uint32_t i, uint32_t m)
 {
@@ -140,7 +141,8 @@ in_order_parent(uint32_t i, uint32_t m)
 	return 0;
 }
 
-/* The place of number i of the second tree, and the number of a place. */
+/* Return the place of number i of the second tree; second_number() returns the number of a
+ * place. */
 static uint32_t
 second(uint32_t i, uint32_t m)
 {
@@ -153,7 +155,7 @@ second_number(uint32_t place, uint32_t m)
 	return m % 2 == 0 ? m + 1 - place : (place + m - 2) % m + 1;
 }
 
-/* Two trees below place `first` over the m places after it. */
+/* Make two trees below place `first` over the m places after it. */
 static void
 two_trees(struct coll_builder *b, struct shape *s, uint32_t first, uint32_t m)
 {
@@ -165,8 +167,8 @@ two_trees(struct coll_builder *b, struct shape *s, uint32_t first, uint32_t m)
 	}
 }
 
-/* Who of the places first .. last can send one more half: who has the fewest children in both
- * trees. */
+/* Return which of the places first .. last can send one more half: the one with the fewest children
+ * in both trees. */
 static uint32_t
 with_least_children(const struct shape *s, uint32_t first, uint32_t last)
 {
@@ -186,7 +188,7 @@ struct run {
 	bool eager;
 };
 
-/* Of so many runs of a vector's blocks, which take turns in the trees. */
+/* Return run i of the `runs` into which all blocks are cut; runs take turns in the trees. */
 static struct run
 run_of(const struct coll_builder *b, uint32_t i, uint32_t runs, uint32_t trees)
 {
@@ -196,7 +198,8 @@ run_of(const struct coll_builder *b, uint32_t i, uint32_t runs, uint32_t trees)
 	return (struct run){first, blocks, i % trees, coll_run_is_eager(b, blocks)};
 }
 
-/* How many runs let place 0 send nearly as early as it gets blocks, and are worth a message. */
+/* Return into how many runs blocks are cut: so many that place 0 sends nearly as early as it gets
+ * blocks, but each is worth a message. */
 static uint32_t
 count_runs(const struct coll_builder *b)
 {
@@ -209,15 +212,15 @@ count_runs(const struct coll_builder *b)
 					: b->task->ranks;
 }
 
-/* A half of a vector. */
+/* Return a half of a vector as a run. */
 static struct run
 half_of(const struct coll_builder *b, uint32_t half)
 {
 	return (struct run){half, 1, half, coll_is_eager(b)};
 }
 
-/* The pace of one of so many streams from a place to another one, which share the line there. What
- * has waited for a permit from far away would come all at once otherwise. */
+/* Return the pace of one of so many streams from a place to another one, which share the line
+ * there. What has waited for a permit from far away would come all at once otherwise. */
 static uint32_t
 pace_of_streams(const struct coll_builder *b, uint32_t from, uint32_t to, uint32_t streams)
 {
@@ -258,7 +261,7 @@ bcast_place(struct coll_builder *b, const struct shape *s, uint32_t p, const str
 	}
 }
 
-/* What a place's sums are made of. */
+/* The steps that a place's sums are made of. */
 struct sums {
 	uint16_t got[COLL_AREAS_MAX]; /* the last RECV to each area */
 	uint16_t sent[2];             /* the last SEND in each tree: one at a time keeps its pace */
@@ -297,8 +300,8 @@ combine(struct coll_builder *b, uint32_t p, const struct run *run, bool in_out, 
 	return coll_add(b, b->plan->order[p], &c);
 }
 
-/* An area for each child, of the other tree's children behind those of this one; runs take
- * turns. */
+/* Receive a run from place c into an area. Each child has one, those of the second tree behind
+ * those of the first; runs take turns in it. Return the step. */
 static uint16_t
 recv_to_area(struct coll_builder *b, uint32_t p, uint32_t c, const struct run *run, uint32_t area,
 	struct sums *u)
@@ -318,7 +321,8 @@ recv_to_area(struct coll_builder *b, uint32_t p, uint32_t c, const struct run *r
 	return u->got[area] = coll_add(b, rank, &r);
 }
 
-/* Sends what a place has of the sum, from the first child's scratch or, of a leaf, its own part. */
+/* Send what a place has of the sum, from the first child's scratch or, if it is a leaf, its own
+ * part. Return the step. */
 static uint16_t
 send_sum(struct coll_builder *b, uint32_t p, uint32_t to, const struct run *run, uint16_t first,
 	uint16_t sum, uint16_t last, uint32_t pace)
@@ -334,8 +338,9 @@ send_sum(struct coll_builder *b, uint32_t p, uint32_t to, const struct run *run,
 	return coll_add(b, b->plan->order[p], &x);
 }
 
-/* Returns the step by which place 0 has the sum of the run: in OUT, or as all others have it, in
- * *first's scratch. */
+/* Add the steps by which a place reduces a run. Return the step by which it has its sum: in OUT
+ * (in_out, at place 0), or in *first's scratch, as all others have it. COLL_NONE: it is a leaf,
+ * which has its own part alone. */
 static uint16_t
 reduce_place(struct coll_builder *b, const struct shape *s, uint32_t p, const struct run *run,
 	bool in_out, struct sums *u, uint16_t *first)
@@ -380,7 +385,7 @@ chain(struct coll_builder *b, struct shape *s)
 		adopt(b, s, 0, p, p - 1);
 }
 
-/* Who feeds the first place of another cluster than the root's. */
+/* The place that feeds the first place of another cluster than the root's. */
 enum feeder { BY_LAST, BY_ROOT, BY_ROOTS_CLUSTER };
 
 static void
@@ -421,7 +426,7 @@ spread(struct coll_builder *b, struct shape *s)
 	trees_of_clusters(b, s, BY_ROOTS_CLUSTER);
 }
 
-/* The tree of an overlay. */
+/* Make the shape of an overlay's tree. */
 static void
 overlay(struct coll_builder *b, struct shape *s)
 {
@@ -499,8 +504,8 @@ allreduce_over(struct coll_builder *b, shape_of make)
 	reduce_and_bcast(b, make, true);
 }
 
-/* All blocks to place 0 by its timetable, or by relays, and from there to all, as soon as a run of
- * them is there. */
+/* Gather all blocks at place 0 by its timetable, or by relays, and send them from there to all, as
+ * soon as a run of them is there. */
 static void
 allgather_over(struct coll_builder *b, shape_of make)
 {
@@ -532,7 +537,8 @@ allgather_over(struct coll_builder *b, shape_of make)
 	free(got);
 }
 
-/* Each block through one of the trees to place 0, and from there to its rank, piece by piece. */
+/* Reduce each block through one of the trees to place 0, and send it from there to its rank, piece
+ * by piece. */
 static void
 reduce_scatter_over(struct coll_builder *b, shape_of make)
 {
@@ -564,8 +570,8 @@ reduce_scatter_over(struct coll_builder *b, shape_of make)
 	shape_end(&s);
 }
 
-/* A block that is whole at place 0 by step `sum`, in *first's scratch, on its way down the tree to
- * its rank, as far as place p has to do with it. */
+/* Send a block that is whole at place 0 by step `sum`, in the scratch of step `first`, on its way
+ * down the tree to its rank, as far as place p has to do with it. */
 static void
 send_down(struct coll_builder *b, const struct shape *s, uint32_t p, const struct run *run,
 	uint16_t first, uint16_t sum, struct sums *u)
@@ -589,7 +595,7 @@ send_down(struct coll_builder *b, const struct shape *s, uint32_t p, const struc
 	}
 }
 
-/* Each block to place 0, and from there to its rank, both by the tree. */
+/* Reduce each block to place 0, and send it from there to its rank, both by the tree. */
 void
 coll_reduce_scatter_overlay(struct coll_builder *b)
 {

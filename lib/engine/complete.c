@@ -33,8 +33,8 @@ push_done(struct engine *e, struct channel *ch, struct send_slot *s, uint8_t err
 	channel_touch(e, ch);
 }
 
-/* Gives the slot another mbuf and leaves its own to the port that still has it; false: none is
- * free. */
+/* Give the slot another mbuf and leave its own to the port that still has it. Return false if no
+ * mbuf is free. */
 static bool
 replace_buffer(struct engine *e, struct channel *ch, const struct send_slot *s)
 {
@@ -47,7 +47,7 @@ replace_buffer(struct engine *e, struct channel *ch, const struct send_slot *s)
 	return true;
 }
 
-/* The core is done with a send buffer, which goes back to its client. Ports may keep what they have
+/* Return a send buffer to its client when the core is done with it. Ports may keep what they have
  * sent until their queue runs short of descriptors (virtio does), which may be never, so the slot
  * gets a replacement: the pool has mbufs for that (node.c). */
 void
@@ -137,7 +137,7 @@ engine_complete(struct engine *e)
 	return work;
 }
 
-/* Writes the gathered completions; false if the client's ring is full. */
+/* Write the gathered completions to the client. Return false if its ring is full. */
 static bool
 write_completions(struct channel *ch)
 {
@@ -166,7 +166,7 @@ write_completions(struct channel *ch)
 	return true;
 }
 
-/* Has the services write their results; false: the ring is full. */
+/* Have the services write their results to the client. Return false if its ring is full. */
 static __rte_noinline bool
 write_results(struct engine *e, struct channel *ch)
 {

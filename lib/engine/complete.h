@@ -8,15 +8,17 @@
 
 #include "engine/lane.h"
 
-/* Takes completions from the core and passes each to its client or service. Returns how many. */
+/* Take completions from the core and pass each to its client or service. Return how many there
+ * were. */
 unsigned engine_complete(struct engine *e);
-/* Returns a send buffer to its client with the error, 0 if it was Acked; later, if a port still has
- * the mbuf and no other is free. */
+/* Return a send buffer to its client with the error, 0 if it was Acked. Do so later if a port still
+ * has the mbuf and no other is free. */
 void slot_complete(struct engine *e, struct channel *ch, struct send_slot *s, uint8_t error);
-/* The same for a failed one, after telling the service of the endpoint that it was sent from. */
+/* Tell the service of the endpoint that a failed send buffer was sent from. Then return the buffer
+ * to its client as slot_complete() does. */
 void slot_failed(struct engine *e, struct channel *ch, struct send_slot *s,
 	const struct send_failure *f);
-/* At the end of a turn: writes completions and results, and wakes clients that sleep. */
+/* Write completions and results, and wake clients that sleep. Called at the end of a turn. */
 void engine_flush(struct engine *e);
 
 #endif

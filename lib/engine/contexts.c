@@ -39,7 +39,7 @@ free_send_slots(struct node *n, struct channel *ch)
 		slot_leave_buffer(n, &ch->slots[i]);
 }
 
-/* Makes the send slots. parked: they get their mbufs later. 0, or -ENOSPC. */
+/* Make the send slots. parked: they get their mbufs later. Return 0, or -ENOSPC. */
 static int
 make_send_slots(struct node *n, struct channel *ch, bool parked)
 {
@@ -69,7 +69,7 @@ make_send_slots(struct node *n, struct channel *ch, bool parked)
 	return 0;
 }
 
-/* Resets an inlet. Local messages that wait for the context to open stay in it. */
+/* Reset an inlet. Local messages that wait for the context to open stay in it. */
 static void
 join_inlet(struct inlet *in, const struct lhs_config *c, void *memory, _Atomic uint32_t *read,
 	uint16_t endpoint)
@@ -84,7 +84,7 @@ join_inlet(struct inlet *in, const struct lhs_config *c, void *memory, _Atomic u
 	in->endpoint = endpoint;
 }
 
-/* Sets the engine's side of the channel, with each ring at its beginning. */
+/* Set the engine's side of the channel, with each ring at its beginning. */
 static void
 join_own(struct node *n, struct channel *ch)
 {
@@ -164,8 +164,8 @@ join_ends(struct node *n, struct channel *ch)
 	shm->engine_may_sleep = n->config.idle == IDLE_ADAPTIVE || n->config.idle == IDLE_SLEEP;
 }
 
-/* Switches the channel to a thin client's region and eventfds, or back to the node's own (t
- * NULL). */
+/* Switch the channel to a thin client's region and eventfds, or back to the node's own if t is
+ * NULL. */
 static void
 set_thin(struct engine *e, struct channel *ch, struct thin *t)
 {
@@ -231,8 +231,8 @@ context_keeps(struct node *n, struct channel *ch, uint16_t slot)
 	return true;
 }
 
-/* Returns how long what a closed context has sent may take, in ticks: as long as half of all
- * retries do. */
+/* Return for how many ticks the submissions of a context that closes may still be taken: as long as
+ * half of all retries last. */
 static uint64_t
 close_patience(const struct node *n)
 {
@@ -240,7 +240,7 @@ close_patience(const struct node *n)
 		(n->config.proto.retries / 2 + 1);
 }
 
-/* Returns whether what it has sent can still be delivered. */
+/* Begin to close the context. Return whether what it has sent can still be delivered. */
 static bool
 begin_close(struct engine *e, struct channel *ch)
 {
@@ -334,7 +334,7 @@ open_context(struct engine *e, struct command *cmd)
 	return 0;
 }
 
-/* Closes the endpoints, so that nothing new comes in. What was sent is still delivered if linger is
+/* Close the endpoints, so that nothing new comes in. What was sent is still delivered if linger is
  * set, otherwise it ends at once; what services have under way ends. Services close in the reverse
  * of their order, since later ones are built on earlier ones. */
 static void
@@ -385,7 +385,8 @@ add_memory(struct engine *e, const struct command *cmd)
 	return space_add(&ch->space, cmd->memory);
 }
 
-/* Returns how many contexts it was for, or the first error. */
+/* Stop, start, park or load those contexts of the command that are of this lane. Return how many
+ * they are, or the first error. */
 static int
 preempt(struct engine *e, const struct command *cmd)
 {
@@ -484,7 +485,7 @@ finish(struct engine *e, struct channel *ch)
 	ch->pid = 0;
 }
 
-/* Gives back the mbufs that an ending context no longer needs: note 3. */
+/* Give back the mbufs that an ending context no longer needs: note 3. */
 static void
 leave_buffers(struct node *n, struct channel *ch)
 {

@@ -8,23 +8,24 @@
 
 #include "engine/lane.h"
 
-/* Opens a context in a lane that takes over, from its channel as it is, before the lane polls.
- * parked: without mbufs. 0, or -ENOSPC. */
+/* Open a context in a lane that takes over, from its channel as it is, before the lane polls.
+ * parked: it opens without mbufs. Return 0, or -ENOSPC. */
 int context_resume(struct engine *e, struct channel *ch, const struct quotas *q, struct thin *t,
 	bool parked);
-/* A parked context that is resumed had kept the mbuf of that send slot: it gets one. false: there
- * is none. */
+/* Give an mbuf to a send slot of a parked context that is resumed. To be called for a slot that had
+ * kept its mbuf when the context was parked. Return false if no mbuf is free. */
 bool context_keeps(struct node *n, struct channel *ch, uint16_t slot);
-/* Closes the channels of secondaries, which cannot move to another primary. */
+/* Close the channels of secondaries, which cannot move to another primary. */
 void contexts_end_secondaries(struct engine *e);
-/* The descriptor on which the client of an open context sleeps: an epoll of the channel's eventfd,
- * with one edge for each wake-up. The caller owns it. -errno on failure. */
+/* Return a descriptor on which the client of an open context can sleep, or -errno. It is an epoll
+ * of the channel's eventfd, with one edge for each wake-up. The caller owns it. */
 int context_bell(const struct channel *ch);
-/* Ends the use of a thin client's memory, if the channel has any: back to the node's own region. */
+/* End the use of a thin client's memory, if the channel has any, and go back to the node's own
+ * region. */
 void thin_end(struct node *n, struct channel *ch);
 void engine_command(struct engine *e, struct command *cmd);
-/* One more step towards the end of a context that is no longer open: takes what it submitted, then
- * waits for what is on its way. Returns how much it moved. */
+/* Take one more step towards the end of a context that is no longer open: take what it submitted,
+ * then wait for what is on its way. Return how much was moved. */
 unsigned context_reap(struct engine *e, struct channel *ch);
 
 #endif

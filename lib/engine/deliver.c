@@ -20,7 +20,7 @@ offset_of(const struct channel *ch, const void *payload)
 	return (const uint8_t *)payload - (const uint8_t *)ch->shm;
 }
 
-/* Frees an mbuf of one segment and one reference. Out of line to keep the callers' hot path
+/* Free an mbuf of one segment and one reference. It is out of line to keep the callers' hot path
  * small. */
 static __rte_noinline void
 free_one(struct rte_mbuf *m)
@@ -28,7 +28,7 @@ free_one(struct rte_mbuf *m)
 	rte_mbuf_raw_free(m);
 }
 
-/* Makes the context the owner of a payload. Returns where its client reads it, and in *number the
+/* Make the context the owner of a payload. Return where its client reads it, and in *number the
  * number by which the client gives it back. */
 static inline uint8_t *
 own(struct inlet *in, struct rte_mbuf *m, uint8_t *payload, uint32_t len, bool head,
@@ -62,7 +62,8 @@ write_link(uint8_t *payload, int64_t next_off, uint32_t len)
 	memcpy(payload - sizeof(link), &link, sizeof(link));
 }
 
-/* A fragment of a message of several. */
+/* Pass one fragment of a message of several to the inlet. With the last one, write the LHS entry of
+ * the whole message. */
 static __rte_noinline void
 put_fragment(struct inlet *in, uint16_t src_node, uint16_t src_ctx, struct rte_mbuf *m,
 	uint8_t *payload, uint32_t len, uint32_t msg_len, bool last)
@@ -98,7 +99,8 @@ put_fragment(struct inlet *in, uint16_t src_node, uint16_t src_ctx, struct rte_m
 	in->ch->received++;
 }
 
-/* One fragment in order: payload_off bytes into the mbuf's data. */
+/* Pass one fragment, in order, to the inlet. Its payload begins payload_off bytes into the mbuf's
+ * data. */
 static __rte_always_inline void
 put(struct engine *e, struct inlet *in, uint16_t src_node, uint16_t src_ctx, struct rte_mbuf *m,
 	uint32_t payload_off, uint32_t len, uint32_t msg_len, bool last)
@@ -129,14 +131,16 @@ inlet_put(struct engine *e, struct inlet *in, uint16_t src_node, uint16_t src_ct
 	put(e, in, src_node, src_ctx, m, payload_off, len, msg_len, last);
 }
 
-/* A message to an endpoint of a service; the core has no other such endpoints open. */
+/* Pass a message to the service that owns its endpoint. There always is one, since the core has no
+ * other such endpoints open. */
 static inline void
 service_in(struct engine *e, struct channel *ch, struct rte_mbuf *m, uint16_t to, uint32_t len)
 {
 	e->services->endpoint[to / WIRE_CONTEXTS_MAX]->message(e, ch, m, len);
 }
 
-/* One fragment in order for a matched endpoint. */
+/* Pass one fragment, in order, to a matched endpoint. Drop it if the context is not open any more.
+ * Drop WIRE_NOTHING too, which is no message, and give its room back. */
 static inline void
 matched_in(struct engine *e, struct channel *ch, uint16_t node, uint16_t peer, struct rte_mbuf *m,
 	uint32_t len, uint32_t msg_len, bool last)
@@ -155,7 +159,7 @@ matched_in(struct engine *e, struct channel *ch, uint16_t node, uint16_t peer, s
 	}
 }
 
-/* A frame that is a whole message for another endpoint than the plain one. */
+/* Deliver a frame that is a whole message for another endpoint than the plain one. */
 static __rte_noinline void
 other_message(struct engine *e, struct rte_mbuf *m, uint16_t ctx, uint32_t len)
 {
@@ -168,7 +172,7 @@ other_message(struct engine *e, struct rte_mbuf *m, uint16_t ctx, uint32_t len)
 		service_in(e, ch, m, ctx, len);
 }
 
-/* One fragment in order for another endpoint than the plain one. */
+/* Deliver one fragment, in order, for another endpoint than the plain one. */
 static __rte_noinline void
 other_in(struct engine *e, const struct proto_delivery *d)
 {

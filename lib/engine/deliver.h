@@ -7,12 +7,12 @@
 
 #include "engine/lane.h"
 
-/* Delivers what the core has in order, and frees the mbufs that it releases. Returns how many
+/* Deliver what the core has in order, and free the mbufs that it releases. Return how many
  * fragments were delivered. */
 unsigned engine_deliver(struct engine *e);
-/* Delivers a frame that is a whole message (PROTO_RX_MESSAGE). */
+/* Deliver a frame that is a whole message (PROTO_RX_MESSAGE). */
 void engine_message(struct engine *e, struct rte_mbuf *m);
-/* Passes one fragment, in order, to the inlet, which must have room for it. Its payload begins
+/* Pass one fragment, in order, to the inlet, which must have room for it. Its payload begins
  * payload_off bytes into the mbuf's data. */
 void inlet_put(struct engine *e, struct inlet *in, uint16_t src_node, uint16_t src_ctx,
 	struct rte_mbuf *m, uint32_t payload_off, uint32_t len, uint32_t msg_len, bool last);

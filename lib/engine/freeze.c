@@ -30,7 +30,7 @@ services_freeze(struct engine *e, struct channel *ch)
 	}
 }
 
-/* Notes for people what has not ended, of the context, or of the lane if ch is NULL. Returns
+/* Note for people what has not ended, of the context, or of the lane if ch is NULL. Return
  * false. */
 static bool
 undrained(struct engine *e, const struct channel *ch, const char *what)
@@ -40,7 +40,8 @@ undrained(struct engine *e, const struct channel *ch, const char *what)
 	return false;
 }
 
-/* Whether all that cannot be moved has ended: of the context, or of the lane if ch is NULL. */
+/* Return whether everything that services have under way and that cannot be moved has ended: of the
+ * context, or of the lane if ch is NULL. */
 static bool
 services_drained(struct engine *e, const struct channel *ch)
 {
@@ -61,7 +62,8 @@ is_drained(struct engine *e, const struct channel *ch)
 	return services_drained(e, ch);
 }
 
-/* Whether everything has ended that must before this lane can be handed to another primary. */
+/* Have the services freeze all contexts. Return whether everything has ended that must before this
+ * lane can be handed to another primary. */
 static bool
 drained(struct engine *e)
 {

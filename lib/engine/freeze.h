@@ -8,7 +8,7 @@
 
 #include "engine/lane.h"
 
-/* Freezes the lane. On the lane. */
+/* Freeze the lane. Called on the lane. */
 static inline void
 freeze_begin(struct engine *e)
 {
@@ -21,7 +21,7 @@ freeze_begin(struct engine *e)
 /* Called at the end of each turn of a frozen lane. When everything has ended that must, it sets
  * engine.drained and waits here for engine.stop to be set or engine.frozen to be cleared. */
 void freeze_step(struct engine *e);
-/* Lets all contexts go on: services undo what they did to hold them up. */
+/* Let all contexts go on: services undo what they did to hold them up. */
 void freeze_end(struct engine *e);
 
 #endif

@@ -21,9 +21,9 @@ struct image_in {
 };
 
 void image_put(struct image_out *o, const void *data, size_t len);
-/* Returns a pointer to the next len bytes, and skips them; NULL: fewer are left. */
+/* Return a pointer to the next len bytes, and skip them. Return NULL if fewer are left. */
 const uint8_t *image_part(struct image_in *in, size_t len);
-/* Copies the next len bytes; false: fewer are left. */
+/* Copy the next len bytes, and skip them. Return false if fewer are left. */
 bool image_get(struct image_in *in, void *to, size_t len);
 
 #endif

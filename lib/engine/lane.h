@@ -40,8 +40,8 @@
 #define HANDOVER_RING 4096                 /* frames */
 #define PAYLOAD_START RTE_PKTMBUF_HEADROOM /* of a send buffer, from buf_addr */
 #define BUF_FREE      0xFFFF               /* owner: none */
-/* How an eventfd is watched in a lane's epoll: edge-triggered, so that each write is an event and
- * nobody has to read the counter back. */
+/* The events for which a lane's epoll watches an eventfd. It is edge-triggered, so that each write
+ * is an event and nobody has to read the counter back. */
 #define RINGS         (EPOLLIN | EPOLLET)
 
 /* Counters of a lane: what was received and sent, and what went wrong between link and core. Each
@@ -143,7 +143,7 @@ struct send_slot {
 	bool expires; /* struct send_terms: withdraw.h */
 };
 
-/* Of a send buffer, what only messages that wait need. */
+/* The part of a send buffer's state that only messages that wait need. */
 struct send_terms {
 	uint64_t to;      /* SEND_QUEUED, the message's last: its flow, by proto_flow_key();
 			   * SEND_LOCAL: the endpoint */
@@ -158,8 +158,8 @@ struct send_failure {
 	uint8_t error;       /* errno */
 };
 
-/* Where messages for one endpoint of a context land: an LHS ring, a share of the bulk buffers, and
- * the messages from this node that wait for room in them. */
+/* The place where messages for one endpoint of a context land: an LHS ring, a share of the bulk
+ * buffers, and the messages from this node that wait for room in them. */
 struct inlet {
 	struct channel *ch;
 	struct lhs_end lhs;
@@ -199,7 +199,7 @@ struct thin {
 				 * client keeps its descriptors */
 };
 
-/* Whether a context is stopped: preempt.h. */
+/* The states of a context that may be stopped: preempt.h. */
 enum preempted {
 	PREEMPTED_NOT,
 	PREEMPTED_DRAINS, /* stopped, and something of it is on its way */
@@ -279,7 +279,8 @@ struct quotas {
 	uint32_t inlined;              /* the engine's own, for inline messages */
 };
 
-/* What a context that asks for the default gets at least, however few buffers are left. */
+/* The quotas that a context that asks for the default gets at least, however few buffers are
+ * left. */
 #define QUOTAS_LEAST ((struct quotas){32, 64, 32, 0})
 
 static inline uint32_t
@@ -288,7 +289,7 @@ quotas_buffers(const struct quotas *q)
 	return q->send + q->inlined + q->plain + q->matched;
 }
 
-/* What the engine needs to send to a node. */
+/* The data that the engine needs to send to a node. */
 struct peer {
 	uint8_t encap[LINK_ENCAP_MAX]; /* its last encap_len bytes */
 	uint8_t encap_len;
@@ -478,7 +479,7 @@ node_lane(struct node *n, uint16_t ctx)
 	return &n->engines[n->config.lanes == 1 ? 0 : ctx % WIRE_CONTEXTS_MAX % n->config.lanes];
 }
 
-/* A peer on one of its several links. */
+/* Return the entry of a peer on one of its several links. */
 static inline struct peer *
 node_peer(const struct node *n, uint16_t node, unsigned link)
 {
@@ -491,14 +492,14 @@ buf_priv(struct rte_mbuf *m)
 	return rte_mbuf_to_priv(m);
 }
 
-/* The inlet of an endpoint: plain or matched. WIRE_TARGET and WIRE_INITIATOR have none. */
+/* Return the inlet of an endpoint: plain or matched. WIRE_TARGET and WIRE_INITIATOR have none. */
 static inline struct inlet *
 channel_inlet(struct channel *ch, uint16_t endpoint)
 {
 	return likely(endpoint < WIRE_CONTEXTS_MAX) ? &ch->plain : &ch->matched;
 }
 
-/* May that context of the same node send to the channel's? */
+/* Return whether that context of the same node may send to the channel's. */
 static inline bool
 channel_admits(const struct node *n, const struct channel *ch, uint16_t from)
 {
@@ -511,14 +512,14 @@ send_payload(const struct send_slot *s)
 	return (uint8_t *)s->m->buf_addr + PAYLOAD_START;
 }
 
-/* Where a thin client writes the payload of that send buffer. */
+/* Return where a thin client writes the payload of that send buffer. */
 static inline uint8_t *
 thin_send(const struct thin *t, uint32_t slot)
 {
 	return t->send + (uint64_t)slot * t->stride;
 }
 
-/* All send slots: the client's, then the engine's own for inline messages. */
+/* Return the number of all send slots: the client's, then the engine's own for inline messages. */
 static inline uint32_t
 channel_send_slots(const struct channel *ch)
 {
@@ -531,7 +532,7 @@ slot_is_absent(const struct node *n, const struct send_slot *s)
 	return s->m == &n->absent;
 }
 
-/* Gives the slot's buffer back. */
+/* Give the slot's buffer back, and put node.absent in its place. */
 static inline void
 slot_leave_buffer(struct node *n, struct send_slot *s)
 {
@@ -541,7 +542,7 @@ slot_leave_buffer(struct node *n, struct send_slot *s)
 	s->m = &n->absent;
 }
 
-/* Tells the client where the slot's buffer is, if it is the client's. */
+/* Tell the client where the slot's buffer is, if the slot is one of the client's. */
 static inline void
 slot_tell(const struct channel *ch, uint32_t slot)
 {
@@ -554,7 +555,7 @@ slot_tell(const struct channel *ch, uint32_t slot)
 		memory_order_relaxed);
 }
 
-/* Makes m the slot's buffer. */
+/* Make m the slot's buffer. */
 static inline void
 slot_set_buffer(const struct channel *ch, uint32_t slot, struct rte_mbuf *m)
 {
@@ -565,14 +566,14 @@ slot_set_buffer(const struct channel *ch, uint32_t slot, struct rte_mbuf *m)
 	slot_tell(ch, slot);
 }
 
-/* The address of an offset of the node's channel layout. */
+/* Return the address in the channel's region of an offset of the node's channel layout. */
 static inline void *
 channel_part(const struct channel *ch, uint64_t offset)
 {
 	return (uint8_t *)ch->shm + offset;
 }
 
-/* Something happened in the channel, so engine_flush must look at it. */
+/* Note that something happened in the channel, so that engine_flush looks at it. */
 static inline void
 channel_touch(struct engine *e, struct channel *ch)
 {
@@ -589,8 +590,8 @@ enum secret_for {
 	SECRET_TICKETS, /* of groups */
 };
 
-/* Returns a number that nobody knows who does not have the node's key. The core's own are of one or
- * two words, these of three. */
+/* Return a number that nobody knows who does not have the node's key. The core makes its own from
+ * one or two words; these are made from three. */
 static inline uint64_t
 node_secret(const struct node *n, enum secret_for what, uint64_t a, uint64_t b)
 {
@@ -602,7 +603,7 @@ node_secret(const struct node *n, enum secret_for what, uint64_t a, uint64_t b)
 #define ENGINE_COUNT(e, name)      ((e)->counters[ENGINE_##name]++)
 #define ENGINE_COUNT_N(e, name, k) ((e)->counters[ENGINE_##name] += (k))
 
-/* Counts a malformed submission, which had no effect. */
+/* Count a malformed submission, which had no effect. */
 static inline void
 submission_bad(struct engine *e, struct channel *ch)
 {
@@ -610,7 +611,7 @@ submission_bad(struct engine *e, struct channel *ch)
 	ch->bad++;
 }
 
-/* The service wants turns (step()) until it calls service_idle. */
+/* Give the service turns (step()) until it calls service_idle. */
 static inline void
 service_busy(struct engine *e, unsigned number)
 {
@@ -623,8 +624,8 @@ service_idle(struct engine *e, unsigned number)
 	e->busy &= ~(1u << number);
 }
 
-/* The service owes answers that it can give by itself, so answer() is called until it calls
- * service_owes_nothing. */
+/* Note that the service owes answers that it can give by itself, so that answer() is called until
+ * it calls service_owes_nothing. */
 static inline void
 service_owes(struct engine *e, unsigned number)
 {
@@ -637,7 +638,7 @@ service_owes_nothing(struct engine *e, unsigned number)
 	e->owes &= ~(1u << number);
 }
 
-/* The service has results for the channel's client, so results() is called. */
+/* Note that the service has results for the channel's client, so that results() is called. */
 static inline void
 service_has_results(struct engine *e, struct channel *ch, unsigned number)
 {
@@ -645,9 +646,9 @@ service_has_results(struct engine *e, struct channel *ch, unsigned number)
 	channel_touch(e, ch);
 }
 
-/* The mbuf for one transmission of a service's short message, into which it is copied: each
- * transmission has one of its own, so nothing is to be looked after while a port has it. NULL:
- * there is none. */
+/* Return an mbuf for one transmission of a service's short message, which is copied into it, or
+ * NULL if there is none. Each transmission has an mbuf of its own, so nothing is to be looked after
+ * while a port has it. */
 static inline struct rte_mbuf *
 service_frame(struct engine *e, const struct proto_out *o, const struct peer *peer,
 	const void *message)
@@ -665,7 +666,7 @@ service_frame(struct engine *e, const struct proto_out *o, const struct peer *pe
 	return m;
 }
 
-/* Wakes the lane if it sleeps; to be called after putting something into one of its rings. Any
+/* Wake the lane if it sleeps. To be called after putting something into one of its rings; any
  * thread may call it. */
 void engine_wake(struct engine *e);
 

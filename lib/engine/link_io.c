@@ -26,7 +26,7 @@
 
 /* ------------------------------------------------------------------ encapsulation */
 
-/* Writes what precedes the PM header of a frame to that address; node: for its UDP source port. */
+/* Write what precedes the PM header of a frame to that address. node: for its UDP source port. */
 static void
 encap_set(const struct node *n, struct peer *peer, uint8_t link, const struct link_addr *to,
 	uint16_t node)
@@ -120,7 +120,7 @@ multicast_set(struct node *n, uint8_t link)
 	encap_set(n, &n->multicast[link], link, &to, n->config.id);
 }
 
-/* Completes the address in what multicast_set wrote. */
+/* Complete the address in what multicast_set wrote, by the group's number. */
 static void
 multicast_address(uint8_t *encap, uint32_t encap_len, uint32_t group)
 {
@@ -151,9 +151,9 @@ finish_udp(uint8_t *encap, uint32_t payload)
 	ip->hdr_checksum = rte_ipv4_cksum(ip);
 }
 
-/* Whether a frame is addressed to this port. Ports are promiscuous, so a switch may flood frames
- * for other ports to them, even with this node's IP address: those arrive again through the router
- * that they are on their way to. */
+/* Return whether a frame is addressed to this port. Ports are promiscuous, so a switch may flood
+ * frames for other ports to them, even with this node's IP address: those arrive again through the
+ * router that they are on their way to. */
 static bool
 for_this_port(const struct link *l, const struct rte_ether_addr *dst)
 {
@@ -215,8 +215,8 @@ udp_encap_of(struct engine *e, const struct link *l, struct rte_mbuf *m)
 	return (uint32_t)(sizeof(*eth) + head + sizeof(*udp));
 }
 
-/* Bytes of encapsulation in front of the PM header; 0: the frame must be dropped, and was
- * counted. */
+/* Return the bytes of encapsulation in front of the PM header. 0: the frame must be dropped, and
+ * was counted. */
 static uint32_t
 encap_of(struct engine *e, const struct link *l, struct rte_mbuf *m)
 {
@@ -289,7 +289,8 @@ checksum_ok(struct engine *e, const struct rte_mbuf *m)
 
 /* ------------------------------------------------------------------ receive */
 
-/* A frame to several nodes at once, of which other lanes may have references. */
+/* Pass a frame that was sent to several nodes at once to the service for such frames, and drop this
+ * lane's reference to it. Other lanes may have references too. */
 static __rte_noinline void
 multicast_in(struct engine *e, struct rte_mbuf *m)
 {
@@ -301,7 +302,8 @@ multicast_in(struct engine *e, struct rte_mbuf *m)
 static void link_ask(struct engine *e, uint16_t node, unsigned link, uint16_t lane, uint32_t round,
 	bool asks);
 
-/* A question whether a link works, or the answer to one. */
+/* Take in a question whether a link works, or the answer to one. Answer a question by the same
+ * link. */
 static __rte_noinline void
 link_in(struct engine *e, struct rte_mbuf *m)
 {
@@ -315,7 +317,8 @@ link_in(struct engine *e, struct rte_mbuf *m)
 
 #define TAKE_TURNS_S 120
 
-/* Returns the address of who sent a HELLO to all: only links with such a header have any. */
+/* Return the Ethernet address of the sender of a HELLO to all. Only links whose frames have an
+ * Ethernet header carry such a HELLO. */
 static uint64_t
 sender_of(const struct rte_mbuf *m)
 {
@@ -328,7 +331,8 @@ sender_of(const struct rte_mbuf *m)
 	return mac;
 }
 
-/* A node has told its number, as each does now and then. */
+/* Note that a node has told its number, as each does now and then. Count it if the node that had
+ * told this number before is soon back: then two nodes have the number. */
 static __rte_noinline void
 announced_in(struct engine *e, struct rte_mbuf *m)
 {
@@ -352,7 +356,8 @@ announced_in(struct engine *e, struct rte_mbuf *m)
 	atomic_store(&a->at, e->now);
 }
 
-/* Another node has this one's number. It is told so, and whoever watches this node. */
+/* Note that another node has this one's number. Tell that node so, and whoever watches this
+ * node. */
 static __rte_noinline void
 twin_in(struct engine *e, struct rte_mbuf *m)
 {
@@ -371,7 +376,8 @@ twin_in(struct engine *e, struct rte_mbuf *m)
 	atomic_fetch_add(&t->seen, 1);
 }
 
-/* Its receivers may be on any lane: each gets a reference. */
+/* Hand over to the other lanes a frame that was sent to several nodes. Its receivers may be on any
+ * lane, so each lane gets a reference. */
 static void
 multicast_hand_over(struct engine *e, struct rte_mbuf *m)
 {
@@ -394,7 +400,8 @@ multicast_hand_over(struct engine *e, struct rte_mbuf *m)
 	}
 }
 
-/* The mbuf's data begins with the PM header. */
+/* Pass a frame to the core, and do what the core says with it. The mbuf's data begins with the PM
+ * header. */
 static inline void
 frame_to_core(struct engine *e, struct rte_mbuf *m)
 {
@@ -415,7 +422,8 @@ frame_to_core(struct engine *e, struct rte_mbuf *m)
 		announced_in(e, m);
 }
 
-/* The same for one that a peer with several links may have sent. */
+/* Note the link by which a frame came, which a peer with several links may have sent. Then pass the
+ * frame to the core. */
 static void
 frame_by_link(struct engine *e, unsigned link, struct rte_mbuf *m)
 {
@@ -424,7 +432,7 @@ frame_by_link(struct engine *e, unsigned link, struct rte_mbuf *m)
 	frame_to_core(e, m);
 }
 
-/* A frame of which everything has to be checked, or that may be for another lane. */
+/* Take in a frame of which everything has to be checked, or that may be for another lane. */
 static __rte_noinline void
 frame_in_checked(struct engine *e, const struct link *l, struct rte_mbuf *m)
 {
@@ -474,8 +482,8 @@ drop:
 	rte_pktmbuf_free(m);
 }
 
-/* Frames of one link. Most are one mbuf of the expected encapsulation, which is Ethernet's or
- * none. */
+/* Take in the frames of one link. Most are one mbuf of the expected encapsulation, which is
+ * Ethernet's or none. */
 static void
 frames_in(struct engine *e, const struct link *l, struct rte_mbuf **m, unsigned n)
 {
@@ -567,8 +575,9 @@ engine_links(struct engine *e)
 
 /* ------------------------------------------------------------------ transmit */
 
-/* The copy that is sent when a buffer is to be retransmitted while a port still has it, whether it
- * is freed late or really waits: its headers must not change. */
+/* Return a copy of a buffer that is to be retransmitted while a port still has it, or NULL if there
+ * is no mbuf. The copy is sent instead, whether the buffer is freed late or really waits: its
+ * headers must not change. */
 static struct rte_mbuf *
 copy_queued(struct engine *e, const struct rte_mbuf *queued, uint32_t len)
 {
@@ -581,7 +590,8 @@ copy_queued(struct engine *e, const struct rte_mbuf *queued, uint32_t len)
 	return m;
 }
 
-/* The mbuf that carries a frame of the core; NULL: there is none, and the frame is not sent. */
+/* Return the mbuf that carries a frame of the core. NULL: there is none, and the frame is not
+ * sent. */
 static struct rte_mbuf *
 frame_of(struct engine *e, const struct proto_out *o, const struct peer *peer)
 {
@@ -657,8 +667,8 @@ frame_out_checked(struct engine *e, const struct proto_out *o, const struct peer
 	q->m[q->n++] = m;
 }
 
-/* Fast path of the common frame: data that is sent for the first time, with a plain
- * encapsulation. */
+/* Queue a frame for its link. This is the fast path of the common frame: data that is sent for the
+ * first time, with a plain encapsulation. */
 static inline void
 frame_out(struct engine *e, const struct proto_out *o, const struct peer *peer, struct tx_queue *q)
 {
@@ -757,8 +767,9 @@ engine_multicast(struct engine *e, uint32_t links, uint32_t group, uint16_t ctx,
 	e->tx_waiting = true;
 }
 
-/* Sends a question, or the answer to one, whether that link to the node works: of that round, for
- * the lane of that number there. If there is no room or no buffer now, it counts as lost. */
+/* Send a question whether that link to the node works, or the answer to one. It is of that round,
+ * and for the lane of that number there. If there is no room or no buffer now, it counts as
+ * lost. */
 static void
 link_ask(struct engine *e, uint16_t node, unsigned link, uint16_t lane, uint32_t round, bool asks)
 {
@@ -829,9 +840,9 @@ engine_ask_links(struct engine *e)
 	}
 }
 
-/* The link took `sent` of the queue's frames, and not all. One that took none for a while is dead,
- * and must not keep frames from the node's other links: those that wait for it are dropped, as if
- * the network had lost them. Returns whether they were. */
+/* Drop the frames of a queue if its link took none for a while, as if the network had lost them.
+ * Such a link is dead, and must not keep frames from the node's other links. The link has just
+ * taken `sent` of the queue's frames, and not all. Return whether the others were dropped. */
 static __rte_noinline bool
 drop_stuck(struct engine *e, struct tx_queue *q, unsigned sent)
 {
@@ -849,7 +860,7 @@ drop_stuck(struct engine *e, struct tx_queue *q, unsigned sent)
 	return true;
 }
 
-/* Gives the links the frames that wait for them; true if all went. */
+/* Give the links the frames that wait for them. Return true if all went. */
 static bool
 flush_links(struct engine *e)
 {
@@ -882,7 +893,7 @@ flush_links(struct engine *e)
 	return all;
 }
 
-/* Whether some link's queue has no room for another burst. */
+/* Return whether some link's queue has no room for another burst. */
 static inline bool
 queues_full(const struct engine *e)
 {

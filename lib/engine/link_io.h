@@ -8,15 +8,15 @@
 
 #include "engine/lane.h"
 
-/* Where the PM header of a frame in a send buffer stands: right before the payload. */
+/* Return where the PM header of a frame in a send buffer stands: right before the payload. */
 static inline uint8_t *
 slot_header(const struct rte_mbuf *m)
 {
 	return (uint8_t *)m->buf_addr + PAYLOAD_START - WIRE_HDR_BYTES;
 }
 
-/* A frame of `len` bytes of payload waits for its link: a send buffer whose PM header is written.
- * The queue has room, and the peer is plain. */
+/* Queue a frame of `len` bytes of payload for its link. The frame is a send buffer whose PM header
+ * is written. The queue has room, and the peer is plain. */
 static inline void
 frame_queue(struct tx_queue *q, struct rte_mbuf *m, const struct peer *peer, uint16_t node,
 	uint32_t len)
@@ -32,28 +32,31 @@ frame_queue(struct tx_queue *q, struct rte_mbuf *m, const struct peer *peer, uin
 	q->m[q->n++] = m;
 }
 
-/* To be called when the node's links are open, before the lane polls. */
+/* Prepare the lane for the node's links. To be called when these are open, before the lane
+ * polls. */
 void engine_links(struct engine *e);
-/* Passes frames from this lane's receive queues to the core, and what other lanes put into its
- * inbox to whom it is for. Returns how much it moved. */
+/* Pass frames from this lane's receive queues to the core, and what other lanes put into its inbox
+ * to whomever it is for. Return how much was moved. */
 unsigned engine_rx(struct engine *e);
-/* Passes frames from the core to the links. Returns how many. */
+/* Pass frames from the core to the links. Return how many. */
 unsigned engine_tx(struct engine *e);
-/* Sends a frame to several nodes at once, over those links (a bit each), which can do that. m: the
- * frame's payload of len bytes is at PAYLOAD_START, and its data; m passes to the link. There must
- * be room: engine_multicast_room. */
+/* Send a frame to several nodes at once, over those links (a bit each), which can do that. m: its
+ * data is the frame's payload of len bytes, at PAYLOAD_START. m passes to the link. There must be
+ * room: engine_multicast_room. */
 void engine_multicast(struct engine *e, uint32_t links, uint32_t group, uint16_t ctx,
 	struct rte_mbuf *m, uint32_t len);
 bool engine_multicast_room(const struct engine *e);
-/* A queue has a burst of frames of frame_queue(): they go now, as far as the link takes them. */
+/* Give the links now what waits for them, as far as they take it. To be called when a burst of
+ * frames of frame_queue() waits. */
 void engine_tx_full(struct engine *e);
-/* Says to all on the node's links, as far as these can, which number it has: whoever has the same
- * one answers in the same way. */
+/* Tell all nodes on the links, as far as these can, which number this node has. Whoever has the
+ * same one answers in the same way. */
 void engine_announce(struct engine *e);
-/* To be called at e->rails->at: asks the peers with several links whether they work. */
+/* Ask the peers with several links whether these work. To be called at e->rails->at. */
 void engine_ask_links(struct engine *e);
-/* Prepares what is needed to send to that node, such as the encapsulation of its frames. Called
- * before lanes poll. Returns 0, or the link's -errno. */
+/* Prepare what is needed to send to that node, such as the encapsulation of its frames. Called
+ * while no lane polls: before they start, and while they are paused for a reload. Return 0, or the
+ * link's -errno. */
 int peer_set(struct node *n, uint16_t node, const struct config_peer *p);
 void peer_unset(struct node *n, uint16_t node);
 

@@ -78,7 +78,8 @@ local_send(struct engine *e, struct channel *src, uint16_t dst_ctx, uint16_t end
 	post(e, dst_ctx, first);
 }
 
-/* Returns the chain to its sender, which completes the message. */
+/* Return the chain to its sender, which completes the message with the error, 0 if it was
+ * delivered. */
 static void
 send_back(struct engine *e, struct rte_mbuf *m, uint8_t error)
 {
@@ -124,7 +125,8 @@ chain_length(const struct rte_mbuf *m)
 	return n;
 }
 
-/* Allocates fresh mbufs for the sender, to replace those that the receiver keeps. */
+/* Allocate fresh mbufs for the sender, to replace those that the receiver keeps. Return the first
+ * of their chain, or NULL if there are not enough. */
 static struct rte_mbuf *
 swap_chain(struct engine *e, struct rte_mbuf *m, unsigned count)
 {
@@ -162,8 +164,8 @@ deliver(struct engine *e, struct inlet *in, struct rte_mbuf *first, struct rte_m
 	}
 }
 
-/* Takes room for a message: first from the budget in *entries and *bulks (NULL: none), and what is
- * missing from the core's room. */
+/* Take room for a message: first from the budget in *entries and *bulks (NULL: none), and what is
+ * missing from the core's room. Return false, having taken nothing, if there is too little. */
 static bool
 take_room(struct engine *e, const struct inlet *in, uint32_t *entries, uint32_t *bulks,
 	uint32_t need)
@@ -181,7 +183,8 @@ take_room(struct engine *e, const struct inlet *in, uint32_t *entries, uint32_t 
 	return true;
 }
 
-/* Delivers one message, or refuses it if it can never fit; false: there is no room now. */
+/* Deliver one message, or refuse it if it can never fit, or if its sender may not send to this
+ * context. Return false if there is no room now. */
 static bool
 try_deliver(struct engine *e, struct inlet *in, struct rte_mbuf *m, uint32_t *entries,
 	uint32_t *bulks)
@@ -232,7 +235,7 @@ wait_in(struct inlet *in, struct rte_mbuf *m)
 	in->local_tail = m;
 }
 
-/* Has the message waited for its receiver as long as its sender wanted? */
+/* Return whether the message has waited for its receiver as long as its sender wanted. */
 static bool
 is_over(const struct engine *e, struct rte_mbuf *m)
 {
@@ -262,7 +265,7 @@ local_arrive(struct engine *e, struct rte_mbuf *m)
 	e->local_waiting = true;
 }
 
-/* Refuses messages for a context that is not open: those that have waited for long enough, or
+/* Refuse messages for a context that is not open: those that have waited for long enough, or
  * all. */
 static void
 refuse(struct engine *e, struct inlet *in, bool all)
@@ -279,8 +282,8 @@ refuse(struct engine *e, struct inlet *in, bool all)
 	}
 }
 
-/* Takes the messages that src has sent out of the inlet's queue; NULL: those whose senders were
- * aborted. Returns the first, the others follow by next_msg; NULL: there is none. */
+/* Take the messages that src has sent out of the inlet's queue. src NULL: take those whose senders
+ * were aborted. Return the first, which the others follow by next_msg, or NULL if there is none. */
 static struct rte_mbuf *
 pick(const struct engine *e, struct inlet *in, const struct channel *src)
 {
@@ -304,7 +307,7 @@ pick(const struct engine *e, struct inlet *in, const struct channel *src)
 	return first;
 }
 
-/* Ends the waiting messages whose senders were aborted. */
+/* End the waiting messages whose senders were aborted. */
 static void
 forget_dead(struct engine *e, struct inlet *in)
 {
@@ -361,7 +364,7 @@ local_withdraw(struct engine *e, const struct channel *src, const struct send_sl
 	return found != NULL;
 }
 
-/* Retries or refuses what waits; true: some messages still wait. */
+/* Retry or refuse what waits in the inlet. Return true if some messages still wait. */
 static bool
 housekeep(struct engine *e, struct inlet *in)
 {

@@ -46,7 +46,8 @@
 
 #define LITTLE_WORK 3 /* frames, submissions, completions */
 
-/* Entries of the channel's rings run short: what its client has read may be written again. */
+/* Look for room in the channel's rings, whose entries run short: what its client has read may be
+ * written again. */
 static __rte_noinline void
 look_for_room(struct engine *e, struct channel *ch)
 {
@@ -57,7 +58,7 @@ look_for_room(struct engine *e, struct channel *ch)
 	ch->low = channel_is_low(ch);
 }
 
-/* Channels in which nothing happened since the last sweep become idle ones. */
+/* Make those channels idle in which nothing happened since the last sweep. */
 static __rte_noinline void
 sweep(struct engine *e)
 {
@@ -92,7 +93,7 @@ scan_idle(struct engine *e)
 	return work;
 }
 
-/* Takes what clients submitted, and looks at what they read if that matters. */
+/* Take what clients submitted, and look at what they read if that matters. */
 static unsigned
 scan_channels(struct engine *e)
 {
@@ -132,7 +133,7 @@ services_step(struct engine *e)
 	return work;
 }
 
-/* Lets services answer in this turn what they were asked in it. */
+/* Let services answer in this turn what they were asked in it. */
 static __rte_noinline unsigned
 services_answer(struct engine *e)
 {
@@ -162,7 +163,7 @@ services_awake(const struct engine *e)
 	return false;
 }
 
-/* When the first of them must take a turn. */
+/* Return when the first of the busy services must take a turn. */
 static uint64_t
 services_deadline(const struct engine *e)
 {
@@ -269,7 +270,7 @@ announce_sleep(struct engine *e, uint32_t sleeps)
 			memory_order_relaxed);
 }
 
-/* How long the lane may sleep until it must look by itself, in microseconds. */
+/* Return how long the lane may sleep until it must look by itself, in microseconds. */
 static int64_t
 time_to_sleep(struct engine *e, uint64_t idle_us)
 {

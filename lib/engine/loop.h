@@ -7,9 +7,9 @@
 
 #include "engine/lane.h"
 
-/* One turn of a lane. Returns how much it moved; 0: there was nothing to do. */
+/* Take one turn of a lane. Return how much it moved; 0: there was nothing to do. */
 unsigned engine_poll(struct engine *e);
-/* Polls until e->stop, idling by the configured policy. */
+/* Poll until e->stop, idling by the configured policy. */
 void engine_run(struct engine *e);
 
 #endif

@@ -25,7 +25,7 @@ park_can(const struct node *n, const struct channel *ch)
 
 /* ------------------------------------------------------------------ parking */
 
-/* Gives the slot's mbuf back. len: what of its payload is needed later. */
+/* Give the slot's mbuf back. len: the bytes of its payload that are needed later. */
 static void
 leave(const struct parking *k, struct send_slot *s, uint32_t len)
 {
@@ -37,7 +37,8 @@ leave(const struct parking *k, struct send_slot *s, uint32_t len)
 	slot_leave_buffer(k->n, s);
 }
 
-/* Of a frame that is sent from a slot; NULL: a service sends it, from its own memory. */
+/* Return the slot that a frame of the core is sent from. NULL: a service sends it, from its own
+ * memory. */
 static struct send_slot *
 slot_of(uint64_t handle)
 {
@@ -62,7 +63,7 @@ park_handle(void *arg, uint64_t handle, uint32_t len, bool sent)
 	return handle;
 }
 
-/* Notes a message that did not reach its receiver on this node: note 4. */
+/* Note a message that did not reach its receiver on this node: note 4 of park.h. */
 static void
 take_back(void *arg, struct rte_mbuf *first)
 {
@@ -135,7 +136,7 @@ load_handle(void *arg, uint64_t handle, uint32_t len, bool sent)
 	return (uintptr_t)m;
 }
 
-/* Chains so many mbufs; false: they are not there. */
+/* Allocate that many mbufs and chain them. Return false if they are not there. */
 static bool
 get_spare(struct parking *k, uint32_t count)
 {
@@ -157,7 +158,7 @@ free_spare(struct parking *k)
 		rte_pktmbuf_free(take_spare(k));
 }
 
-/* Sends again what was taken back. */
+/* Send the messages again that were taken back. */
 static void
 send_recalled(struct engine *e, struct channel *ch)
 {

@@ -24,16 +24,16 @@
 
 #include "engine/lane.h"
 
-/* Whether the context can be parked: its client is thin, and has no more receive buffers than a
- * default one, as the core has descriptors for. Any thread may call it. */
+/* Return whether the context can be parked: its client is thin, and has no more receive buffers
+ * than a default one, since the core has descriptors for so many. Any thread may call it. */
 bool park_can(const struct node *n, const struct channel *ch);
-/* Parks a context that is held in the core. */
+/* Park a context that is held in the core. */
 void park_context(struct engine *e, struct channel *ch);
-/* Takes its mbufs again, after which it is held. 0; -ENOSPC: there are too few, or a primary that
- * took over could not map its memory, and it stays parked. */
+/* Take the context's mbufs again, after which it is held. Return 0, or -ENOSPC if there are too
+ * few, or if a primary that took over could not map its memory: then it stays parked. */
 int park_load(struct engine *e, struct channel *ch);
-/* The context ends before it was loaded: what it has sent to contexts of this node ends with
- * ECONNRESET. */
+/* End with ECONNRESET what the context has sent to contexts of this node. To be called when it ends
+ * before it was loaded. */
 void park_abandon(struct engine *e, struct channel *ch);
 
 #endif

@@ -18,20 +18,21 @@
 
 #include "engine/lane.h"
 
-/* Stops the context, or does nothing if it is stopped or not open. drain_us: how long what it has
+/* Stop the context, or do nothing if it is stopped or not open. drain_us: how long what it has
  * under way may take. */
 void preempt_stop(struct engine *e, struct channel *ch, uint32_t drain_us);
-/* Stops it likewise, and parks it once it is held; one that park_can(). */
+/* Stop the context likewise, and park it once it is held. It must be one that park_can() allows. */
 void preempt_park(struct engine *e, struct channel *ch, uint32_t drain_us);
-/* Loads it if it is parked: it stays stopped. 0, or -ENOSPC: it stays parked. */
+/* Load the context if it is parked: it stays stopped. Return 0, or -ENOSPC: it stays parked. */
 int preempt_load(struct engine *e, struct channel *ch);
-/* Lets it go on, if it is stopped, after loading it if it is parked. 0, or -ENOSPC: it stays
- * parked. */
+/* Let the context go on, if it is stopped, after loading it if it is parked. Return 0, or -ENOSPC:
+ * it stays parked. */
 int preempt_start(struct engine *e, struct channel *ch);
-/* The context ends: as preempt_start(), but of one that cannot be loaded nothing is sent any more.
- * Returns whether what it has sent can still be delivered. */
+/* Let a context that ends go on as preempt_start() does. If it cannot be loaded, nothing of it is
+ * sent any more. Return whether what it has sent can still be delivered. */
 bool preempt_end(struct engine *e, struct channel *ch);
-/* Takes up the state of before in a lane that takes over from another primary. */
+/* Put the context into the state that it had with the previous primary, in a lane that takes over
+ * from that. */
 void preempt_resume(struct engine *e, struct channel *ch, enum preempted state);
 /* Called in each turn while engine.draining is not 0. */
 void preempt_step(struct engine *e);

@@ -12,14 +12,14 @@ are_copied(const struct node *n, const struct quotas *q, bool thin)
 	return thin && q->plain + q->matched <= n->assembly_frames;
 }
 
-/* The mbufs that a context may hold at once. */
+/* Return how many mbufs a context with these quotas may hold at once. */
 static uint32_t
 quotas_promise(const struct node *n, const struct quotas *q, bool thin)
 {
 	return quotas_buffers(q) - (are_copied(n, q, thin) ? q->plain + q->matched : 0);
 }
 
-/* Contexts that may still have mbufs beside one more. */
+/* Return how many contexts may still have mbufs beside one more. */
 static int64_t
 others_left(const struct node *n)
 {
@@ -29,7 +29,7 @@ others_left(const struct node *n)
 	return others > 0 ? others : 0;
 }
 
-/* The mbufs that one more context may have, without those kept back for the others. */
+/* Return how many mbufs one more context may have, without those kept back for the others. */
 static uint64_t
 buffers_left(const struct node *n)
 {
@@ -38,7 +38,7 @@ buffers_left(const struct node *n)
 	return left > 0 ? (uint64_t)left : 0;
 }
 
-/* Reduces the default quotas to what `have` mbufs suffice for. Returns whether it had to. */
+/* Reduce the default quotas to what `have` mbufs suffice for. Return whether that was necessary. */
 static bool
 shrink(const struct node *n, struct quotas *q, bool thin, uint64_t have)
 {
@@ -65,9 +65,9 @@ shrink(const struct node *n, struct quotas *q, bool thin, uint64_t have)
 	return true;
 }
 
-/* Mbufs for inline messages, which only make messages faster, so nobody is refused for want of
- * them. A context that was reduced has all that is left: it gives some of its send buffers.
- * Otherwise they are what is left of `have`. */
+/* Set the number of mbufs for inline messages. These mbufs only make messages faster, so nobody is
+ * refused for want of them. A context that was reduced has all that is left: it gives some of its
+ * send buffers. Any other gets what is left of `have`. */
 static void
 set_inlined(const struct node *n, struct quotas *q, bool thin, bool reduced, int64_t have)
 {

@@ -18,23 +18,24 @@
 
 #include "engine/lane.h"
 
-/* Computes the quotas of a context that is to be opened with so many buffers, 0 meaning the
- * default. Returns 0, or -EINVAL if it asks for more than is allowed. A default is reduced when few
- * buffers are left, down to QUOTAS_LEAST; an explicit request is not. parked: it opens parked, so
- * what matters is what there is for one context when all have as many. Any thread may call it. */
+/* Compute the quotas of a context that is to be opened with so many buffers, 0 meaning the default.
+ * Return 0, or -EINVAL if it asks for more than is allowed. A default is reduced when few buffers
+ * are left, down to QUOTAS_LEAST; an explicit request is not. parked: it opens parked, so what
+ * matters is what there is for one context when all have as many. Any thread may call it. */
 int quotas_of(const struct node *n, uint16_t ctx, uint32_t send_buffers, uint32_t receive_buffers,
 	bool thin, bool parked, struct quotas *q);
-/* Gives these quotas to a context that has none; ch->thin must be set. */
+/* Give these quotas to a context that has none; ch->thin must be set. */
 void quotas_set(struct channel *ch, const struct quotas *q);
-/* Whether what the context receives is copied off its mbufs, which all such contexts share, so it
- * has none of its own for that. */
+/* Return whether what the context receives is copied off its mbufs. All such contexts share those
+ * mbufs, so it has none of its own for that. */
 bool quotas_are_copied(const struct node *n, const struct channel *ch);
-/* Whether they are more than there can be for one context when all have as many. */
+/* Return whether the context's quotas are more than there can be for one context when all have as
+ * many. */
 bool quotas_exceed(const struct node *n, const struct channel *ch);
-/* Reserves the mbufs of its quotas. 0; -ENOSPC: they are not there, or limits.resident contexts
- * have theirs. */
+/* Reserve the mbufs of the context's quotas. Return 0, or -ENOSPC: they are not there, or
+ * limits.resident contexts have theirs. */
 int quotas_take(struct node *n, struct channel *ch);
-/* Gives its mbufs back, all but `kept`. */
+/* Give the context's mbufs back, all but `kept`. */
 void quotas_give(struct node *n, struct channel *ch, uint32_t kept);
 
 #endif

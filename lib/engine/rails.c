@@ -9,8 +9,8 @@
 
 #include "engine/rails.h"
 
-/* Frames of the peer are to be expected by the links that are up. Those of one that uses one link
- * at a time keep their order. */
+/* Tell the core to expect frames of the peer by the links that are up. Frames that go by one link
+ * at a time keep their order, so then the core is told of no links. */
 static void
 expect(struct engine *e, uint16_t node)
 {
@@ -45,7 +45,7 @@ make(const struct engine *e)
 	return NULL;
 }
 
-/* All rails of the peers with several links are up. */
+/* Begin with all rails of the peers with several links up. */
 static void
 begin(struct engine *e)
 {

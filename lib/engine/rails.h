@@ -22,38 +22,42 @@ struct lane_rails {
 	struct rails *of; /* by node number; all = 0: a peer with one link */
 };
 
-/* Whether these links to a node work, a bit each. */
+/* A question to a node: whether these links to it work, a bit each. */
 struct lane_question {
 	uint16_t node;
 	uint32_t links, round;
 };
 
-/* Makes the rails of the peers with several links anew, all of them up, or takes them away if there
- * is no such peer. While the lane does not run. Their memory stays the same, since other threads
- * may be reading it. 0, or the first time -ENOMEM. */
+/* Make the rails of the peers with several links anew, all of them up, or take them away if there
+ * is no such peer. Called while the lane does not run. Their memory stays the same, since other
+ * threads may be reading it. Return 0, or the first time -ENOMEM. */
 int lane_rails_make(struct engine *e);
 void lane_rails_free(struct engine *e);
-/* Tells a core that was taken over by which links frames of each peer are to be expected. */
+/* Tell the core by which links frames of each peer are to be expected, after it was taken over. */
 void lane_rails_expect(struct engine *e);
-/* The links of that node that are not known to be dead, a bit each. Any thread. */
+/* Return the links of that node that are not known to be dead, a bit each. Any thread may call
+ * it. */
 uint32_t lane_rails_up(const struct engine *e, uint16_t node);
-/* ... by none of the lanes. */
+/* Return the links of that node that no lane knows to be dead, a bit each. Any thread may call
+ * it. */
 uint32_t lane_rails_all_up(const struct node *n, uint16_t node);
 
-/* The first link by which the node is reached now. It is known. */
+/* Return the first link by which the node is reached now. The node is known. */
 uint32_t lane_rails_first(const struct engine *e, uint16_t node);
-/* Returns by which link the next frame with a payload goes to a peer with several links. */
+/* Return by which link the next frame with a payload goes to a peer with several links. */
 const struct peer *lane_rails_choose(struct engine *e, uint16_t node);
-/* Frames of so many bytes in all go that way. */
+/* Note that frames of so many bytes in all go to the node that way. */
 void lane_rails_sent(struct engine *e, uint16_t node, const struct peer *peer, uint32_t bytes);
-/* Both for a frame of the core. */
+/* Return by which link a frame of the core goes to a peer with several links, and note that it goes
+ * there. */
 const struct peer *lane_rails_route(struct engine *e, const struct proto_out *o);
-/* A frame came by that link, and is passed to the core next. */
+/* Note that a frame came by that link, and is passed to the core next. */
 void lane_rails_hear(struct engine *e, unsigned link, const struct wire_hdr *h);
-/* That frame is a question, or an answer. Returns whether it is to be answered, by the same
- * link. */
+/* Take in a WIRE_LINK frame that lane_rails_hear() was told of: a question or an answer. Return
+ * whether it is to be answered, by the same link. */
 bool lane_rails_told(struct engine *e, const struct wire_hdr *h);
-/* To be called at e->rails->at until it returns false: another node that is to be asked. */
+/* Find another node that is to be asked. Return false if there is none. To be called at
+ * e->rails->at until it returns false. */
 bool lane_rails_next(struct engine *e, struct lane_question *q);
 
 #endif

@@ -6,7 +6,7 @@
 #include "engine/local.h"
 #include "engine/room.h"
 
-/* Distributes freed room: local senders that wait and the core's flows take turns at it. */
+/* Distribute freed room: local senders that wait and the core's flows take turns at it. */
 static void
 inlet_give(struct engine *e, struct inlet *in, uint32_t entries, uint32_t bulks)
 {
@@ -54,7 +54,7 @@ freed_flush(struct engine *e, struct freed *f)
 	f->n = 0;
 }
 
-/* Frees the buffers of one received message; false: the client does not own it. */
+/* Free the buffers of one received message. Return false if the client does not own it. */
 static inline bool
 release_message(struct engine *e, const struct channel *ch, uint32_t number, struct freed *f,
 	bool matching)

@@ -8,7 +8,7 @@
 
 #include "engine/lane.h"
 
-/* Whether more than half of the ring's entries have not been given back by the reader. */
+/* Return whether more than half of the ring's entries have not been given back by the reader. */
 static inline bool
 inlet_is_low(const struct inlet *in)
 {
@@ -21,9 +21,9 @@ channel_is_low(const struct channel *ch)
 	return inlet_is_low(&ch->plain) || inlet_is_low(&ch->matched);
 }
 
-/* Returns the room of the entries that the reader has taken since the last call. */
+/* Give back the room of the entries that the reader has taken since the last call. */
 void inlet_room(struct engine *e, struct inlet *in);
-/* Takes back n received messages, by the numbers that the client was told. A number that the client
+/* Take back n received messages, by the numbers that the client was told. A number that the client
  * does not own is counted and skipped. Only the lane itself (matching) may give back messages of
  * the matched inlet that it matches. */
 void inlet_release(struct engine *e, struct channel *ch, const uint32_t *numbers, unsigned n,

@@ -2,7 +2,8 @@
  *
  * Services of the engine: what it does besides plain messages (remote memory, matching, groups,
  * collectives). Each is a table of functions, which a lane calls; lib/features/engine.c lists them.
- * A function that a service does not need is NULL. doc/architecture.md says how to add one.
+ * A function that a service does not need is NULL. doc/internals/architecture.md says how to add
+ * one.
  *
  * Design notes
  * 1. A service has a number, which tags the handles that it gives to the core and is the index of
@@ -90,8 +91,8 @@ struct service_ops {
 	/* A frame that was sent to several nodes at once arrived: its PM header, then the payload.
 	 * One service may have this. */
 	void (*multicast)(struct engine *e, const struct wire_hdr *h);
-	/* Whether that context, of any node, is a member of the group `id` of context ctx of this
-	 * lane, and ctx itself is. One service may have this; without it nobody is. */
+	/* Return whether that context, of any node, is a member of the group `id` of context ctx of
+	 * this lane, and ctx itself is one. One service may have this; without it nobody is. */
 	bool (*has_member)(const struct engine *e, uint16_t ctx, uint32_t id, uint16_t node,
 		uint16_t peer);
 	/* Another lane of this node put the handle into this lane's inbox. */
@@ -114,8 +115,8 @@ struct service_ops {
 	/* Called after deliveries while the service owes answers (service_owes). Returns how much
 	 * it moved. */
 	unsigned (*answer)(struct engine *e);
-	/* Whether something is under way whose progress does not wake a sleeping lane; called while
-	 * busy. */
+	/* Return whether something is under way whose progress does not wake a sleeping lane.
+	 * Called while the service is busy. */
 	bool (*awake)(const struct engine *e);
 	/* When a sleeping lane must take a turn, by the TSC, UINT64_MAX: never; called while
 	 * busy. */
@@ -133,8 +134,8 @@ struct service_ops {
 	 * it. thaw: the lane goes on after all. */
 	void (*freeze)(struct engine *e, struct channel *ch);
 	void (*thaw)(struct engine *e, struct channel *ch);
-	/* Whether all that cannot be moved has ended: of the context, or of the lane if ch is
-	 * NULL. */
+	/* Return whether all that cannot be moved has ended: of the context, or of the lane if ch
+	 * is NULL. */
 	bool (*drained)(const struct engine *e, const struct channel *ch);
 	/* The state that moves: the lane's (save, restore), then each channel's (save_context,
 	 * restore_context); restored is called when all are there. false: no primary can have saved
@@ -166,8 +167,9 @@ struct services {
 	for (const struct service_ops *const *at_ = (s)->list + (s)->count, *ops;                  \
 		at_ != (s)->list && (ops = *--at_) != NULL;)
 
-/* Fills *s from a NULL-terminated list. Returns 0, or -EINVAL if there are too many, a number is
- * out of range, or two services claim the same number, endpoint or submission. */
+/* Fill *s from a NULL-terminated list. Return 0, or -EINVAL if there are too many, a number is out
+ * of range, or two services claim the same number, endpoint or submission, or both have multicast()
+ * or has_member(). */
 int services_init(struct services *s, const struct service_ops *const *list);
 
 #endif

@@ -30,8 +30,8 @@ _Static_assert(offsetof(struct proto_message, ctx) == 8 &&
 			offsetof(struct submission, send.dst_node) + 4,
 	"to_core copies a submission's node, context and length in one piece");
 
-/* Copies the numbers of a message's buffers out of its slots into bufs_scratch. Clients publish the
- * first slot after the others. Returns how many slots the message takes, 0 = malformed. */
+/* Copy the numbers of a message's buffers out of its slots into bufs_scratch. Clients publish the
+ * first slot after the others. Return how many slots the message takes, 0 = malformed. */
 static unsigned
 collect_buffers(struct engine *e, const struct channel *ch, const struct submission *s)
 {
@@ -58,8 +58,8 @@ collect_buffers(struct engine *e, const struct channel *ch, const struct submiss
 	return slots;
 }
 
-/* Marks the buffers as taken; false if they are not the client's, or not exactly as many as the
- * length needs. */
+/* Mark the buffers as taken. Return false if they are not the client's, or not exactly as many as
+ * the length needs. */
 static bool
 take_buffers(struct engine *e, struct channel *ch, uint32_t len, unsigned count)
 {
@@ -92,14 +92,14 @@ is_message(const struct submission *s)
 	return s->op - 1u < SUBMIT_INLINE_MATCHED;
 }
 
-/* Of a message. */
+/* Return whether a message is an inline one. */
 static inline bool
 is_inline(const struct submission *s)
 {
 	return s->op >= SUBMIT_INLINE;
 }
 
-/* The endpoint of both a message's sender and its receiver. */
+/* Return the endpoint of both a message's sender and its receiver. */
 static inline uint16_t
 endpoint_of(const struct submission *s)
 {
@@ -129,8 +129,8 @@ to_core(struct engine *e, struct channel *ch, const struct submission *s, const 
 	return proto_send(e->proto, &ch->message, handles, e->now);
 }
 
-/* Passes on a message of `count` buffers, which are in bufs_scratch and handles. false: the core
- * cannot take it now. */
+/* Pass on a message of `count` buffers, which are in bufs_scratch and handles. Return false if the
+ * core cannot take it now. */
 static bool
 dispatch(struct engine *e, struct channel *ch, const struct submission *s, unsigned count)
 {
@@ -162,7 +162,8 @@ dispatch(struct engine *e, struct channel *ch, const struct submission *s, unsig
 	return true;
 }
 
-/* The general path for a message. Returns slots consumed, 0 = the core cannot take it now. */
+/* Submit a message by the general path, which takes any number of buffers. Return the slots
+ * consumed, 0 = the core cannot take it now. */
 static __rte_noinline unsigned
 submit_checked(struct engine *e, struct channel *ch, const struct submission *s)
 {
@@ -180,8 +181,8 @@ submit_checked(struct engine *e, struct channel *ch, const struct submission *s)
 	return 0;
 }
 
-/* Copies a submission, so that what is checked is what is used. Two words are enough for a message
- * of one buffer, and for an inline one, whose payload is copied once. */
+/* Copy a submission, so that what is checked is what is used. Two words are enough for a message of
+ * one buffer, and for an inline one, whose payload is copied once. */
 static inline void
 copy_submission(struct submission *s, const uint8_t *body)
 {
@@ -190,8 +191,8 @@ copy_submission(struct submission *s, const uint8_t *body)
 		memcpy((uint8_t *)s + 16, body + 16, sizeof(*s) - 16);
 }
 
-/* Of a message of one buffer or none, the submission has its kind and where it goes, then what is
- * its own. */
+/* The beginning of a submission that is a message of one buffer or none: its kind and where it
+ * goes, then what is its own. */
 struct short_submission {
 	uint64_t kind_and_target;
 	uint32_t len;
@@ -201,7 +202,7 @@ _Static_assert(offsetof(struct submission, send.len) == offsetof(struct short_su
 		offsetof(struct submission, send.buf) == offsetof(struct short_submission, buf),
 	"a submission begins like a short one");
 
-/* Takes the buffer of a message; false if the message has to be looked at more closely. */
+/* Take the buffer of a message. Return false if the message has to be looked at more closely. */
 static inline bool
 take_buffer(const struct channel *ch, const struct short_submission *s, struct proto_now *out)
 {
@@ -215,9 +216,9 @@ take_buffer(const struct channel *ch, const struct short_submission *s, struct p
 	return true;
 }
 
-/* Copies the payload of the inline message in the slot at pos, whose length is `len`, into one of
- * the engine's buffers; false if the message cannot be. A client that keeps to channel_shm's
- * inline_sends always finds one free. */
+/* Copy the payload of the inline message in the slot at pos, whose length is `len`, into one of the
+ * engine's buffers. Return false if it is too long or no buffer is free. A client that keeps to
+ * channel_shm's inline_sends always finds one free. */
 static inline bool
 take_inline(struct channel *ch, uint32_t pos, uint32_t len, struct proto_now *out)
 {
@@ -233,8 +234,8 @@ take_inline(struct channel *ch, uint32_t pos, uint32_t len, struct proto_now *ou
 	return true;
 }
 
-/* Takes the buffers of up to n messages of one buffer each, or none, to the same context, of which
- * *first is the first. Returns how many. */
+/* Take the buffers of up to n messages of one buffer each, or none, to the same context, of which
+ * *first is the first. Return how many messages. */
 static __rte_always_inline unsigned
 take_run(struct channel *ch, const struct submission *first, struct proto_now *out, unsigned n,
 	bool inlined)
@@ -257,10 +258,10 @@ take_run(struct channel *ch, const struct submission *first, struct proto_now *o
 	return k;
 }
 
-/* Most messages can leave at once: their headers are written where they go, and the link has them
- * next. Takes up to n messages to one context, of which *s is the first. Returns how many, 0 =
- * submit_send() or submit_inline() is for it. Inlined for one message and for several, with and
- * without a buffer. */
+/* Send up to n messages to one context at once, of which *s is the first. Most messages can leave
+ * so: their headers are written where they go, and the link has them next. Return how many left, 0
+ * = submit_send() or submit_inline() is for it. The compiler inlines this for one message and for
+ * several, with and without a buffer. */
 static __rte_always_inline unsigned
 submit_run(struct engine *e, struct channel *ch, const struct submission *s, unsigned n,
 	bool inlined)
@@ -317,7 +318,7 @@ submit_run(struct engine *e, struct channel *ch, const struct submission *s, uns
 	return left;
 }
 
-/* Whether the next submission is of the same kind as *s, to the same context. */
+/* Return whether the next submission is of the same kind as *s, to the same context. */
 static inline bool
 goes_on(const struct channel *ch, const struct submission *s)
 {
@@ -327,7 +328,8 @@ goes_on(const struct channel *ch, const struct submission *s)
 		memcmp(slot_at(&ch->sub, next)->body, s, sizeof(uint64_t)) == 0;
 }
 
-/* The message of one buffer, to another node. Returns slots consumed, 0 = not now. */
+/* Submit a message that cannot leave at once. The message of one buffer, to another node, is done
+ * here, any other in submit_checked(). Return the slots consumed, 0 = not now. */
 static unsigned
 submit_send(struct engine *e, struct channel *ch, const struct submission *s)
 {
@@ -347,7 +349,7 @@ submit_send(struct engine *e, struct channel *ch, const struct submission *s)
 	return 1;
 }
 
-/* An inline message that cannot leave at once. Returns slots consumed, 0 = not now. */
+/* Submit an inline message that cannot leave at once. Return the slots consumed, 0 = not now. */
 static __rte_noinline unsigned
 submit_inline(struct engine *e, struct channel *ch, const struct submission *s)
 {
@@ -370,15 +372,15 @@ submit_inline(struct engine *e, struct channel *ch, const struct submission *s)
 	return 0;
 }
 
-/* The same for inline messages. */
+/* Send up to n inline messages at once, as submit_run() does. Return how many left. */
 static __rte_noinline unsigned
 submit_inline_run(struct engine *e, struct channel *ch, const struct submission *s, unsigned n)
 {
 	return goes_on(ch, s) ? submit_run(e, ch, s, n, true) : submit_run(e, ch, s, 1, true);
 }
 
-/* The client gives up the piece of memory of that number. Services drop it first, in the reverse of
- * their order. */
+/* Forget the piece of memory of that number, which the client gives up. Services drop it first, in
+ * the reverse of their order. */
 static void
 memory_forget(struct engine *e, struct channel *ch, uint32_t number)
 {
@@ -393,7 +395,7 @@ memory_forget(struct engine *e, struct channel *ch, uint32_t number)
 	space_remove(&e->node->mappings, &ch->space, number);
 }
 
-/* Any submission but a message. Returns slots consumed, 0 = not now. */
+/* Handle any submission but a message. Return the slots consumed, 0 = not now. */
 static __rte_noinline unsigned
 submit_other(struct engine *e, struct channel *ch, const struct submission *s)
 {

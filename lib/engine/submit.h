@@ -7,7 +7,7 @@
 
 #include "engine/lane.h"
 
-/* Takes up to a burst of submissions from the channel. Returns how many. */
+/* Take up to a burst of submissions from the channel. Return how many. */
 unsigned submissions_scan(struct engine *e, struct channel *ch);
 
 #endif

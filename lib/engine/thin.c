@@ -18,8 +18,8 @@
 
 #include "engine/thin.h"
 
-/* Places of send buffers. How many of those for inline messages are used is decided later, when the
- * context is opened. */
+/* Return the number of places for send buffers. How many of those for inline messages are used is
+ * decided later, when the context is opened. */
 static uint32_t
 send_places(const struct quotas *q)
 {
@@ -129,7 +129,7 @@ thin_frame_keep(struct channel *ch, const uint8_t *payload, uint32_t len)
 	return THIN_FRAME | (uint64_t)ch->ctx << 32 | number;
 }
 
-/* The buffer is free again. */
+/* Free the buffer of a frame of an unfinished message. */
 static void
 frame_end(struct thin *t, uint32_t number)
 {

@@ -31,7 +31,7 @@ turns_swap(struct engine *e, uint32_t a, uint32_t b)
 	e->open[b]->place = b;
 }
 
-/* Every turn looks at the channel from now on. */
+/* Make the channel a busy one: every turn looks at it from now on. */
 static inline void
 turns_busy(struct engine *e, struct channel *ch)
 {

@@ -6,7 +6,7 @@
 
 #define LOOK_US 10000
 
-/* What is known of the node. */
+/* Return what is known of the node, as a word for channel_shm.watch. */
 static uint64_t
 word_of(struct engine *e, const struct channel *ch, uint16_t node)
 {

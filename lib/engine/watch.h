@@ -9,9 +9,10 @@
 
 #include "engine/lane.h"
 
-/* The client has changed what it watches, or the context has come from another primary. */
+/* Have the lane look, in this turn, at what the client watches. To be called when the client has
+ * changed that, or when the context has come from another primary. */
 void watch_begin(struct engine *e, struct channel *ch);
-/* Looks at all that is watched. Called at engine.watch_at while engine.watches. */
+/* Look at all that is watched. Called at engine.watch_at while engine.watches is set. */
 void watch_step(struct engine *e);
 
 #endif

@@ -48,7 +48,7 @@ withdraw(struct engine *e, struct channel *ch, const struct submission *s)
 	slot->expires = ch->expires = e->expires = true;
 }
 
-/* Takes back what has expired, at most *budget messages. */
+/* Take back the channel's messages that have expired, at most *budget of them. */
 static void
 look_at(struct engine *e, struct channel *ch, unsigned *budget)
 {

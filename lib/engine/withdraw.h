@@ -10,10 +10,10 @@
 
 #include "engine/lane.h"
 
-/* A client's SUBMIT_WITHDRAW: it is tried in the next look, or in one of the next if many are. Of a
- * message that has ended, or left, nothing happens. */
+/* Note a client's SUBMIT_WITHDRAW. It is tried in the next look after its time has come, or in a
+ * later one if there are many. Nothing happens to a message that has ended, or left. */
 void withdraw(struct engine *e, struct channel *ch, const struct submission *s);
-/* Withdraws what has expired. Called at engine.expire_at while engine.expires. */
+/* Withdraw what has expired. Called at engine.expire_at while engine.expires is set. */
 void withdraw_expired(struct engine *e);
 
 #endif

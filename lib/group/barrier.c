@@ -22,7 +22,7 @@
 
 /* ------------------------------------------------------------------ houses */
 
-/* Ranks are in bits from this one on. */
+/* Return the rank that bit 0 stands for in a set of ranks to which this one belongs. */
 static inline uint16_t
 first_of(uint16_t rank)
 {
@@ -35,7 +35,7 @@ bit_of(uint16_t rank)
 	return 1ull << rank % 64;
 }
 
-/* Takes the lowest rank from the bits, of which there are some. */
+/* Take the lowest rank from the bits, of which there are some, and return it. */
 static inline uint16_t
 take_rank(uint64_t *bits, uint16_t first)
 {
@@ -45,8 +45,8 @@ take_rank(uint64_t *bits, uint16_t first)
 	return rank;
 }
 
-/* Those of the house of the member that are in its group still. They are looked for when it enters
- * its first barrier: the group is open, so all are there that ever will be. */
+/* Return the members of the house that are in its group still, this member too. They are looked for
+ * when it enters its first barrier: the group is open, so all are there that ever will be. */
 static uint64_t
 house_of(const struct groups *g, const struct membership *m)
 {
@@ -63,8 +63,8 @@ house_of(const struct groups *g, const struct membership *m)
 	return house;
 }
 
-/* The membership of the house's member of that rank, or NULL if it is in the group no more, as far
- * as m knows. It may not have heard yet that the group is open. */
+/* Return the membership of the house's member of that rank, or NULL if it is in the group no more,
+ * as far as m knows. It may not have heard yet that the group is open. */
 static struct membership *
 mate(const struct groups *g, const struct membership *m, uint16_t rank)
 {
@@ -78,8 +78,8 @@ mate(const struct groups *g, const struct membership *m, uint16_t rank)
 		: NULL;
 }
 
-/* Those of the house that wait in the member's barrier enter it, by one that is not stopped if
- * there is one. because: rank of a member that went while they waited, or NO_RANK. */
+/* Enter the member's barrier for those of its house that wait in it, by one of them that is not
+ * stopped if there is one. because: rank of a member that went while they waited, or NO_RANK. */
 static void
 house_enters(struct groups *g, struct membership *m, uint16_t because)
 {
@@ -105,8 +105,8 @@ house_enters(struct groups *g, struct membership *m, uint16_t because)
 	owe(g, speaker);
 }
 
-/* Have all of the house that are in the group still entered the member's barrier? Some of them may
- * have done so before the others, because a member went. */
+/* Return whether all of the house that are in the group still have entered the member's barrier.
+ * Some of them may have done so before the others, because a member went. */
 static bool
 is_house_complete(const struct groups *g, const struct membership *m)
 {
@@ -119,7 +119,8 @@ is_house_complete(const struct groups *g, const struct membership *m)
 	return true;
 }
 
-/* The company of an ENTER of that barrier that will not be sent, or has failed, waits again. */
+/* Let the company of an ENTER of that barrier wait again, since it will not be sent, or has
+ * failed. */
 static void
 company_waits(struct groups *g, const struct membership *m, uint64_t company, uint32_t number)
 {
@@ -131,7 +132,7 @@ company_waits(struct groups *g, const struct membership *m, uint64_t company, ui
 	}
 }
 
-/* Those of the house that wait enter without m, which is in the group no more. */
+/* Let those of the house that wait enter without m, which is in the group no more. */
 static void
 house_goes_on(struct groups *g, const struct membership *m)
 {
@@ -143,7 +144,8 @@ house_goes_on(struct groups *g, const struct membership *m)
 	}
 }
 
-/* The ENTER that the member owes, if it does, will not be sent. Returns whether it did. */
+/* Take back the ENTER that the member owes, if it does: it will not be sent. Return whether it
+ * did. */
 static bool
 take_back(struct groups *g, struct membership *m)
 {
@@ -197,7 +199,7 @@ barrier_member_gone(struct groups *g, struct membership *m, uint16_t rank)
 
 /* ------------------------------------------------------------------ ends */
 
-/* The client is to hear how its barrier has ended. */
+/* Have the client told how its barrier has ended. */
 static void
 tell_end(struct groups *g, struct membership *m)
 {
@@ -251,7 +253,7 @@ group_barrier(struct groups *g, uint16_t ctx, uint32_t place)
 	return m->barrier;
 }
 
-/* It ends for the speaker's company. */
+/* End the barrier for the company of the member, which is its speaker. */
 static void
 company_ends(struct groups *g, struct membership *m, uint64_t company, uint32_t number,
 	uint8_t error, uint16_t because)
@@ -266,7 +268,7 @@ company_ends(struct groups *g, struct membership *m, uint64_t company, uint32_t 
 
 /* ------------------------------------------------------------------ rank 0 */
 
-/* Is a member told of the end of a barrier by another one, its speaker? */
+/* Return whether a member is told of the end of a barrier by another one, its speaker. */
 static bool
 has_speaker(const struct membership *m, uint16_t rank, uint32_t number)
 {
@@ -292,7 +294,7 @@ owe_done(struct groups *g, struct membership *m, uint16_t rank)
 	m->dones++;
 }
 
-/* The barrier that is under way ends for all. */
+/* End the barrier that is under way, for all. */
 static void
 finish(struct groups *g, struct membership *m, uint8_t error, uint16_t because)
 {
@@ -339,8 +341,8 @@ barrier_untold(struct groups *g, struct membership *m, uint16_t rank)
 	done_over(g, m);
 }
 
-/* Is the DONE for others than its receiver, too? They hear of the next one in other flows, so that
- * must wait until this has arrived. */
+/* Return whether the DONE is for others than its receiver, too. They hear of the next one in other
+ * flows, so that must wait until this has arrived. */
 static bool
 is_for_company(const struct group_frame *f)
 {
@@ -376,7 +378,7 @@ barrier_speaker_gone(struct groups *g, struct membership *m, uint16_t rank)
 	}
 }
 
-/* One of the company of a member that says that they enter. */
+/* Note, at rank 0, that the member `rank` enters, as its speaker says. */
 static void
 enters_one(struct membership *m, uint16_t rank, uint16_t speaker, uint32_t number)
 {
@@ -391,7 +393,7 @@ enters_one(struct membership *m, uint16_t rank, uint16_t speaker, uint32_t numbe
 	m->entered += number > m->barrier_done;
 }
 
-/* May the sender enter for these? They are of its node, and it is one of them. */
+/* Return whether the sender may enter for these: they are of its node, and it is one of them. */
 static bool
 is_company(const struct membership *m, uint16_t from, uint64_t company)
 {

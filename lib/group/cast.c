@@ -97,7 +97,7 @@ group_cast(struct groups *g, uint16_t ctx, uint32_t place, const struct group_ca
 	return 0;
 }
 
-/* Nothing of the multicast is under way, and nothing is left to be sent or told. */
+/* Return whether nothing of the multicast is under way, and nothing is left to be sent or told. */
 static bool
 is_done(const struct cast *c)
 {
@@ -115,7 +115,7 @@ settle(struct groups *g, struct membership *m)
 		tell_over(g, m);
 }
 
-/* Begins the next chunk. false: not now. */
+/* Begin the next chunk. false: not now. */
 static bool
 begin_chunk(struct groups *g, struct membership *m)
 {
@@ -160,7 +160,7 @@ begin_chunk(struct groups *g, struct membership *m)
 	return true;
 }
 
-/* The chunk whose frames are being sent, or NULL. */
+/* Return the chunk whose frames are being sent, or NULL. */
 static struct chunk *
 unsent(struct membership *m)
 {
@@ -232,7 +232,7 @@ groups_cast_tx(struct groups *g, struct group_cast_frame *out, uint64_t now)
 	return false;
 }
 
-/* All have answered for the chunk, or are gone. */
+/* End a chunk for which all have answered, or are gone, and set the window by what was lost. */
 static void
 chunk_ends(struct groups *g, struct membership *m, struct chunk *k)
 {
@@ -358,7 +358,7 @@ marks_free(struct groups *g, struct membership *m, uint16_t rank)
 		mark_free(g, m, m->members[rank].marks);
 }
 
-/* Is the chunk of that number known to be answered for? */
+/* Return whether the chunk of that number is known to be answered for. */
 static bool
 has_got(const struct member *who, uint32_t number)
 {
@@ -367,7 +367,7 @@ has_got(const struct member *who, uint32_t number)
 	return behind < 8 && who->answered >> behind & 1;
 }
 
-/* Is the chunk answered for, or too old? It is noted that there is one with that number. */
+/* Return whether the chunk is answered for, or too old. Note that there is one with that number. */
 static bool
 is_answered(struct groups *g, struct membership *m, uint16_t rank, uint32_t number)
 {
@@ -389,8 +389,8 @@ is_answered(struct groups *g, struct membership *m, uint16_t rank, uint32_t numb
 	return false;
 }
 
-/* The mark of a chunk that is not answered for, made if there is none; NO_MARK: there is no room,
- * or it had another number of frames before. */
+/* Return the mark of a chunk that is not answered for, and make it if there is none; NO_MARK: there
+ * is no room, or it had another number of frames before. */
 static uint16_t
 mark_of(struct groups *g, struct membership *m, uint16_t rank, uint32_t number, uint8_t frames)
 {
@@ -429,7 +429,7 @@ answer(struct groups *g, struct mark *k)
 	owe_by(g, m, BY_MARK, m->marks_owing, (uint32_t)(k - g->marks));
 }
 
-/* The sender wants an answer, at that time if not all is here. */
+/* Note that the sender wants an answer: at once if all is here, otherwise at that time; 0: now. */
 static void
 ask(struct groups *g, struct mark *k, uint64_t at)
 {
@@ -456,7 +456,7 @@ cast_answered(struct groups *g, struct membership *m, uint16_t mark)
 	mark_free(g, m, mark);
 }
 
-/* Is the frame for that rank too? */
+/* Return whether the frame is for that rank, too. */
 static bool
 is_for(const void *payload, uint32_t words, uint16_t rank)
 {
@@ -468,7 +468,8 @@ is_for(const void *payload, uint32_t words, uint16_t rank)
 	return wire_be64(ranks) >> rank % 64 & 1;
 }
 
-/* A frame of a chunk for one membership. true: its bytes are wanted. */
+/* Take a frame of a chunk for one membership. Return true if its bytes are wanted: *out says
+ * where. */
 static bool
 hears(struct groups *g, struct membership *m, struct group_addr from, const void *payload,
 	struct group_cast_place *out, uint64_t now)
@@ -594,7 +595,7 @@ cast_over(struct groups *g, struct membership *m)
 		marks_free(g, m, r);
 }
 
-/* Asks those that have not answered for the membership's chunks in time. */
+/* Ask those that have not answered for the membership's chunks in time. */
 static void
 rounds(struct groups *g, struct membership *m, uint64_t now)
 {

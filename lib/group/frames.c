@@ -9,14 +9,14 @@
  */
 #include "group/internal.h"
 
-/* The lowest one of a set of bits. */
+/* Return the lowest one of a set of bits. */
 static inline uint8_t
 lowest(uint8_t bits)
 {
 	return (uint8_t)(bits & -bits);
 }
 
-/* Sets what all messages of the membership to that rank have. */
+/* Set what all messages of the membership to that rank have. */
 static void
 begin(const struct groups *g, const struct membership *m, struct group_frame *f, uint8_t op,
 	uint16_t to)
@@ -60,7 +60,8 @@ by_membership(const struct groups *g, const struct membership *m, struct group_f
 	return true;
 }
 
-/* false: there is nobody to tell it any more. */
+/* Write what is owed to a member, or about it. false: there is nobody to tell it any more, or
+ * nothing to ask. */
 static bool
 by_member(const struct groups *g, const struct membership *m, struct group_frame *f)
 {
@@ -250,7 +251,8 @@ by_mark(const struct groups *g, const struct membership *m, struct group_frame *
 	return !m->members[k->rank].gone;
 }
 
-/* The bits and the set of which the frame's message is one. */
+/* Return the bits of what is owed, of which the frame's message is one, and in *set the set of
+ * their table; NULL: they are the membership's own. */
 static uint8_t *
 owed(struct groups *g, const struct group_frame *f, uint64_t **set)
 {
@@ -281,7 +283,7 @@ owed(struct groups *g, const struct group_frame *f, uint64_t **set)
 	}
 }
 
-/* It is owed no more. */
+/* Note that the frame's message is owed no more. */
 static void
 forget(struct groups *g, const struct group_frame *f)
 {
@@ -302,7 +304,7 @@ forget(struct groups *g, const struct group_frame *f)
 		bit_clear(set, f->index);
 }
 
-/* Finds the first thing of the frame's table that owes something. false: there is none. */
+/* Find the first thing of the frame's table that owes something. false: there is none. */
 static bool
 first_owing(const struct groups *g, struct membership *m, struct group_frame *f)
 {
@@ -353,7 +355,7 @@ first_owing(const struct groups *g, struct membership *m, struct group_frame *f)
 	return false;
 }
 
-/* Chooses what is next: the frame's table and index. false: nothing is owed. */
+/* Choose what is next, and note its table and index in the frame. false: nothing is owed. */
 static bool
 choose(const struct groups *g, struct membership *m, struct group_frame *f)
 {
@@ -371,7 +373,7 @@ choose(const struct groups *g, struct membership *m, struct group_frame *f)
 	return m->owes != 0;
 }
 
-/* Writes the next message of the membership. false: there is none. */
+/* Write the next message of the membership. false: there is none. */
 static bool
 make(struct groups *g, struct membership *m, struct group_frame *f)
 {

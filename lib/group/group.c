@@ -151,7 +151,8 @@ group_list(struct groups *g, uint16_t ctx, uint32_t place, const struct group_ad
 	return 0;
 }
 
-/* It waits for nothing by the clock any more. */
+/* End the opening in the given state, and have the client told: the membership waits for nothing by
+ * the clock any more. */
 static void
 opened(struct groups *g, struct membership *m, uint8_t state, uint8_t error, uint16_t because)
 {
@@ -164,7 +165,7 @@ opened(struct groups *g, struct membership *m, uint8_t state, uint8_t error, uin
 	tell(g, m);
 }
 
-/* Rank 0: says it to all that are there. */
+/* Owe OPEN, at rank 0, to all that have joined. */
 static void
 answer_all(struct groups *g, struct membership *m)
 {
@@ -215,7 +216,7 @@ group_keyed(struct groups *g, struct membership *m)
 		owe_member(g, m, r, OWES_GO);
 }
 
-/* Rank 0 has answered. */
+/* Take the answer of rank 0 to JOIN: the key, or why the group does not open. */
 static void
 is_opened(struct groups *g, struct membership *m, const struct wire_group *h)
 {
@@ -234,7 +235,7 @@ is_opened(struct groups *g, struct membership *m, const struct wire_group *h)
 
 /* ------------------------------------------------------------------ going */
 
-/* Rank 0: of so many that have gone all others know. */
+/* Return, at rank 0, how many of the members that have gone all others have been told of. */
 static uint16_t
 least_told(const struct membership *m)
 {
@@ -247,7 +248,7 @@ least_told(const struct membership *m)
 	return told;
 }
 
-/* Nothing is owed to members, or about locks, regions and multicasts. */
+/* Take back all that is owed to members, or about locks, regions and multicasts. */
 static void
 owe_nothing(struct groups *g, struct membership *m)
 {
@@ -291,7 +292,8 @@ group_settle(struct groups *g, struct membership *m)
 		group_let_go(g, m);
 }
 
-/* Rank 0 cannot be reached or has gone, or this member is one no more. */
+/* End the group for this member: rank 0 cannot be reached or has gone, or this member is one no
+ * more. */
 static void
 ends(struct groups *g, struct membership *m, uint8_t error, uint16_t because)
 {
@@ -316,7 +318,7 @@ ends(struct groups *g, struct membership *m, uint8_t error, uint16_t because)
 	}
 }
 
-/* A member has gone, as all are told in the same order. */
+/* Note that a member has gone. All are told so in the same order. */
 static void
 member_gone(struct groups *g, struct membership *m, uint16_t rank, uint8_t why)
 {
@@ -342,7 +344,7 @@ member_gone(struct groups *g, struct membership *m, uint16_t rank, uint8_t why)
 		tell(g, m);
 }
 
-/* Rank 0: LEFT is owed to those that left when all others have been told of it. */
+/* Owe LEFT, at rank 0, to those that left, when all others have been told of it. */
 static void
 look_at_leavers(struct groups *g, struct membership *m)
 {
@@ -360,7 +362,8 @@ look_at_leavers(struct groups *g, struct membership *m)
 	owe(g, m); /* it may be rank 0 itself that waits for this */
 }
 
-/* Rank 0: that member has gone; all others are told. */
+/* Declare, at rank 0, that a member has gone, and tell all others. While members join the group
+ * fails to open instead, if that one had joined; why: errno, or 0 if it left. */
 static void
 declare_gone(struct groups *g, struct membership *m, uint16_t rank, uint8_t why)
 {
@@ -416,14 +419,15 @@ group_lost(struct groups *g, struct membership *m, uint16_t rank)
 		owe_member(g, m, rank, OWES_SUSPECT);
 }
 
-/* The ranks that cannot reach that one, as bits. */
+/* Return the set of the ranks that cannot reach member `rank`, as bits. */
 static uint64_t *
 accusers_of(const struct membership *m, uint16_t rank)
 {
 	return m->accusers + rank * BITS_WORDS(m->count);
 }
 
-/* Rank 0: the member `from` cannot reach that one. */
+/* Note, at rank 0, that member `from` cannot reach member `rank`, and ask the latter whether it is
+ * a member still (note 4). */
 static void
 accuses(struct groups *g, struct membership *m, uint16_t from, uint16_t rank)
 {
@@ -444,7 +448,7 @@ accuses(struct groups *g, struct membership *m, uint16_t from, uint16_t rank)
 	owe_member(g, m, rank, OWES_GO);
 }
 
-/* Rank 0 wants to know whether this member is one still. */
+/* Owe HERE to rank 0, which wants to know whether this member is one still. */
 static void
 says_here(struct groups *g, struct membership *m)
 {
@@ -452,7 +456,8 @@ says_here(struct groups *g, struct membership *m)
 	owe(g, m);
 }
 
-/* Rank 0: that member has said that it is one still. */
+/* Note, at rank 0, that the member has said that it is one still. Those that could not reach it
+ * have gone instead. */
 static void
 is_here(struct groups *g, struct membership *m, uint16_t rank)
 {
@@ -468,8 +473,8 @@ is_here(struct groups *g, struct membership *m, uint16_t rank)
 	}
 }
 
-/* Rank 0: those that are asked have gone if they have not answered in time. Returns when to look
- * again; UINT64_MAX: there are none. */
+/* Declare, at rank 0, that those have gone that are asked and have not answered in time. Return
+ * when to look again; UINT64_MAX: there are none. */
 static uint64_t
 look_at_accused(struct groups *g, struct membership *m, uint64_t now)
 {
@@ -501,7 +506,7 @@ group_unreachable(struct groups *g, uint16_t ctx, uint32_t place, uint16_t rank)
 	group_settle(g, m);
 }
 
-/* Rank 0: it leaves, or has given up to open the group. */
+/* Let a member go, at rank 0, that leaves or has given up to open the group. */
 static void
 leaves(struct groups *g, struct membership *m, uint16_t from, uint32_t part)
 {
@@ -521,7 +526,7 @@ leaves(struct groups *g, struct membership *m, uint16_t from, uint32_t part)
 	}
 }
 
-/* Of rank 0: another one has gone, or this one is a member no more. */
+/* Take the word of rank 0 that another member has gone, or that this one is a member no more. */
 static void
 hears_of(struct groups *g, struct membership *m, const struct wire_group *h)
 {
@@ -704,7 +709,8 @@ groups_message(struct groups *g, uint16_t ctx, struct group_addr from, uint32_t 
 		count(g, GROUP_BAD_MESSAGES);
 }
 
-/* Whether a member that was let in in that life of its node has gone, by what the node is now. */
+/* Return whether a member has gone that was let in in life `life` of its node, if the node is in
+ * life `now`; now 0: the node is dead. */
 static bool
 is_past(uint32_t life, uint32_t now)
 {
@@ -795,7 +801,7 @@ groups_stop(struct groups *g, uint16_t ctx, uint64_t now)
 	}
 }
 
-/* The time that those have who are asked begins anew. */
+/* Give those that are asked all of their time to answer again. */
 static void
 ask_anew(struct membership *m)
 {
@@ -854,7 +860,7 @@ groups_is_quiet(const struct groups *g)
 	return g->used == 0;
 }
 
-/* Takes the next one of a membership. false: there is none. */
+/* Take the next result of a membership. false: there is none. */
 static bool
 next_result(struct groups *g, struct membership *m, struct group_result *out)
 {

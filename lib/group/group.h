@@ -118,7 +118,7 @@ struct group_params {
 	uint64_t give_up; /* time at which it ends with ETIMEDOUT unless all are there */
 };
 
-/* Returns the bytes of memory that groups of this configuration need; 0 if it is invalid. */
+/* Return the bytes of memory that groups of this configuration need; 0 if it is invalid. */
 size_t groups_memsize(const struct groups_config *config);
 /* Build in `memory` (64-byte aligned, zeroed, groups_memsize bytes, owned by the caller). NULL if
  * the configuration is invalid. */
@@ -153,9 +153,9 @@ int group_list(struct groups *g, uint16_t ctx, uint32_t place, const struct grou
 /* Leave it. Ends with GROUP_CLOSED when the others know. Held locks are released as if the member
  * had died. 0 or -EINVAL. */
 int group_close(struct groups *g, uint16_t ctx, uint32_t place);
-/* The context has ended: leave all its groups, without results. */
+/* Leave all groups of the context, without results: it has ended. */
 void groups_leave(struct groups *g, uint16_t ctx);
-/* Is the context in no group any more, and has the core no message of it? */
+/* Return whether the context is in no group any more, and the core has no message of it. */
 bool groups_left(const struct groups *g, uint16_t ctx);
 
 /* Enter the next barrier; they are numbered from 1. Ends with GROUP_BARRIER. Returns its number;
@@ -164,7 +164,8 @@ int64_t group_barrier(struct groups *g, uint16_t ctx, uint32_t place);
 /* Ask for a lock. Ends with GROUP_LOCKED. 0; -EDEADLK: it is held, or asked for, already;
  * -EINVAL. */
 int group_lock(struct groups *g, uint16_t ctx, uint32_t place, uint32_t lock, bool tries);
-/* 0; -EPERM: it is not held; -EHOSTDOWN: its manager died while it was held, it is nobody's now. */
+/* Release a lock. 0; -EPERM: it is not held; -EHOSTDOWN: its manager died while it was held, or the
+ * group has ended, and the lock is nobody's now; -EINVAL. */
 int group_unlock(struct groups *g, uint16_t ctx, uint32_t place, uint32_t lock);
 
 /* Share a region of len bytes; 0: there are none, EFAULT. notify: the home has a GROUP_SHARER. Ends
@@ -177,12 +178,12 @@ int group_unsubscribe(struct groups *g, uint16_t ctx, uint32_t place, uint32_t r
 /* Ask for an update to begin. Ends with GROUP_UPDATE, after which all that share the region are to
  * be written to, and group_updated called. 0 or -EINVAL. */
 int group_update(struct groups *g, uint16_t ctx, uint32_t place, uint32_t region);
-/* All have it. 0 or -EINVAL. */
+/* End an update: all that share the region have it. 0 or -EINVAL. */
 int group_updated(struct groups *g, uint16_t ctx, uint32_t place, uint32_t region);
 
 #define GROUP_COPY_NUMBERS 512
 
-/* What is to be copied from a region's home before this member shares it. */
+/* The bytes of a region that are to be copied from its home before this member shares it. */
 struct group_copy {
 	uint16_t ctx, place;
 	uint32_t id, region; /* id: the group's */
@@ -190,12 +191,13 @@ struct group_copy {
 	uint64_t len;
 	struct group_addr home;
 };
-/* Returns the next one, the same until group_copying is called. false: there is none. */
+/* Return the next copy that is to begin, the same one until group_copying is called. false: there
+ * is none. */
 bool groups_copy(struct groups *g, struct group_copy *out);
-/* It has begun. */
+/* Note that the copy has begun. */
 void group_copying(struct groups *g, const struct group_copy *c);
-/* It has ended. number: of struct group_copy. error: 0 or an errno. One that is not waited for any
- * more is ignored. */
+/* Note that a copy has ended. number: of struct group_copy. error: 0 or an errno. A copy that is
+ * not waited for any more is ignored. */
 void group_copied(struct groups *g, uint16_t ctx, uint32_t place, uint32_t region, uint32_t number,
 	uint8_t error);
 
@@ -213,7 +215,8 @@ struct group_cast {
 /* Add those ranks of the 32 from word * 32 on to the receivers of the next multicast. 0 or
  * -EINVAL. */
 int group_cast_to(struct groups *g, uint16_t ctx, uint32_t place, uint32_t word, uint32_t ranks);
-/* Bytes before those of each frame; 0: there is no such membership. */
+/* Return how many bytes stand before those of the multicast in each frame; 0: there is no such
+ * membership. */
 uint32_t group_cast_head(struct groups *g, uint16_t ctx, uint32_t place);
 /* Begin it. Ends with GROUP_CAST. 0; -EBUSY: one is under way; -EINVAL. */
 int group_cast(struct groups *g, uint16_t ctx, uint32_t place, const struct group_cast *c);
@@ -228,11 +231,11 @@ struct group_cast_frame {
 	uint64_t from;
 	uint32_t len;
 };
-/* Makes the next frame; whether it is really sent does not matter to the library. false: none may
+/* Make the next frame; it does not matter to the library whether it is really sent. false: none may
  * be sent now. */
 bool groups_cast_tx(struct groups *g, struct group_cast_frame *out, uint64_t now);
 
-/* Where the bytes of a frame that arrived go. */
+/* The place to which the bytes of a frame that arrived go. */
 struct group_cast_place {
 	uint16_t ctx, mark;
 	uint8_t frame;
@@ -241,32 +244,32 @@ struct group_cast_place {
 	uint64_t at;
 	uint32_t head_len; /* the bytes are behind so many of the payload */
 };
-/* Takes the payload of a MULTI frame. Finds the memberships that want its bytes, one a call: *at is
- * 0 at first. false: there is no further one. The caller calls group_cast_placed for each before it
- * goes on. */
+/* Take the payload of a MULTI frame, and find the memberships that want its bytes, one a call: *at
+ * is 0 at first. false: there is no further one. Call group_cast_placed for each before the next
+ * call. */
 bool groups_cast_heard(struct groups *g, uint32_t *at, struct group_addr from, const void *payload,
 	uint32_t len, struct group_cast_place *out, uint64_t now);
-/* The bytes are in their place. */
+/* Note that the bytes are in their place. */
 void group_cast_placed(struct groups *g, const struct group_cast_place *p);
 
 /* ------------------------------------------------------------------ messages */
 
-/* Returns the next message to send, or NULL: nothing is owed, or all frames are in use. The caller
+/* Return the next message to send, or NULL: nothing is owed, or all frames are in use. The caller
  * gives it to the core, and calls groups_sent before it calls any other function of these groups.
- * One whose `to` is of this node it passes to groups_message of that context's lane, and then to
- * groups_acked. */
+ * If the message's `to` is of this node, the caller passes it to groups_message of that context's
+ * lane instead, and then to groups_acked. */
 struct group_frame *groups_tx(struct groups *g);
-/* error: 0; EAGAIN: it cannot be sent now (it will be pulled again); otherwise what is wrong with
- * the destination. */
+/* Note whether the core has taken the message. error: 0; EAGAIN: it cannot be sent now (it will be
+ * pulled again); otherwise what is wrong with the destination. */
 void groups_sent(struct groups *g, struct group_frame *f, uint8_t error);
-/* The core needs the message no more. error: 0, or the errno with which it failed. */
+/* Note that the core needs the message no more. error: 0, or the errno with which it failed. */
 void groups_acked(struct groups *g, struct group_frame *f, uint8_t error);
 /* Take a message of a context's endpoint. life: of the sender's node, a number that changes when
  * the node restarts; 0: this node, or not known. The endpoint's room can be given back at once. */
 void groups_message(struct groups *g, uint16_t ctx, struct group_addr from, uint32_t life,
 	const void *message, uint32_t len);
-/* That node is in this life: members that were let in in another one have gone. life 0: all paths
- * to it are dead, and all its members have gone. */
+/* Note that the node is in this life: members that were let in while it was in another one have
+ * gone. life 0: all paths to it are dead, and all its members have gone. */
 void groups_node_gone(struct groups *g, uint16_t node, uint32_t life);
 /* Network preemption: until groups_start the context's members send nothing, and their timers stand
  * still. What others say to them is taken in. settled: none of its messages is on its way.
@@ -280,22 +283,24 @@ uint64_t groups_deadline(const struct groups *g);
 
 /* ------------------------------------------------------------------ results, looking */
 
-/* Finds the contexts that have results, one a call, some of them more than once: *at is 0 at first.
+/* Find the contexts that have results, one a call, some of them more than once: *at is 0 at first.
  * false: there is no further one. */
 bool groups_tells(const struct groups *g, uint32_t *at, uint16_t *ctx);
-/* Is no context in any group? */
+/* Return whether no context is in any group. */
 bool groups_is_quiet(const struct groups *g);
-/* Takes the next result of a context. false: there is none. */
+/* Take the next result of a context. false: there is none. */
 bool group_result(struct groups *g, uint16_t ctx, struct group_result *out);
-/* Is the context in that group, it is open, and that other one a member of it still? */
+/* Return whether the context is in that group, the group is open, and `who` is a member of it
+ * still. */
 bool groups_has(const struct groups *g, uint16_t ctx, uint32_t id, struct group_addr who);
-/* The address of a member of an open group. false: there is none. */
+/* Write the address of a member to *out, if the group is open or has ended. false: there is no such
+ * member. */
 bool group_member_at(const struct groups *g, uint16_t ctx, uint32_t place, uint32_t rank,
 	struct group_addr *out);
-/* Returns the group's key, or 0 if it is not open: what its members put into transfers. */
+/* Return the group's key, which its members put into transfers, or 0 if the group is not open. */
 uint64_t group_key(const struct groups *g, uint16_t ctx, uint32_t place);
 
-/* How a message of a group's members comes to a membership. */
+/* The membership to which a message of a group's member goes, and the ranks of both. */
 struct group_seat {
 	uint16_t place;
 	uint16_t rank, count; /* own; members */
@@ -303,21 +308,24 @@ struct group_seat {
 	uint32_t id;          /* the group's */
 	uint64_t key;
 };
-/* Finds the membership of a message from `who`. It may not be open here yet, when it is there
- * already. false: there is none, the key is another one, or who is no member of it. */
+/* Find the membership of a message from `who`. The group may not be open here yet when it is open
+ * there already. false: there is no such membership, the key is another one, or `who` is no member
+ * of it. */
 bool group_seat(const struct groups *g, uint16_t ctx, uint32_t id, uint64_t key,
 	struct group_addr who, struct group_seat *out);
-/* The same of an open group, or one that has ended, by its place; from: own rank. */
+/* Find the membership at a place, of a group that is open or has ended; from: own rank. false:
+ * there is none. */
 bool group_seat_at(const struct groups *g, uint16_t ctx, uint32_t place, struct group_seat *out);
-/* What members do one after the other, each with a number, from 0 on (lib/coll): this one has done
- * its part of all before `number`. The others are told so when it leaves. */
+/* Note that this member has done its part of all that has a number below `number`, of the things
+ * that members do one after the other, numbered from 0 on (lib/coll). The others are told so when
+ * this member leaves. */
 void group_took_part(struct groups *g, uint16_t ctx, uint32_t place, uint32_t number);
-/* A message to that member has been lost for good: the group goes on without it, as rank 0 tells
- * all (which is told by this one). */
+/* Note that a message to that member has been lost for good: the group goes on without it, as rank
+ * 0, which hears so from this member, tells all. */
 void group_unreachable(struct groups *g, uint16_t ctx, uint32_t place, uint16_t rank);
-/* Can that one come to its end? 0; or a positive errno, and because of which rank not. All members
- * get the same answer, if they ask again when they have heard of a member that has gone. EINVAL:
- * the group is not open. */
+/* Return 0 if what has that number (see group_took_part) can come to its end; otherwise return a
+ * positive errno, and in *rank because of which rank it cannot. All members get the same answer, if
+ * they ask again when they have heard of a member that has gone. EINVAL: the group is not open. */
 uint8_t group_broken(const struct groups *g, uint16_t ctx, uint32_t place, uint32_t number,
 	uint16_t *rank);
 
@@ -330,21 +338,23 @@ struct group_stat {
 	bool in_barrier;  /* ... and which has not ended */
 	uint16_t held;    /* locks that it has */
 };
-/* Returns most places of these groups; describes what is at one. false: nothing. For any thread: it
- * may see values of slightly different moments. */
+/* Return the number of places of these groups. For any thread. */
 uint32_t groups_places(const struct groups *g);
+/* Describe what is at a place. false: nothing. For any thread: it may see values of slightly
+ * different moments. */
 bool group_stat(const struct groups *g, uint32_t place, struct group_stat *out);
-/* Returns how many have or wait for that lock, in the order of their turns in ranks (at most n of
- * them), if it is managed by that membership; otherwise 0. For any thread likewise. */
+/* Return how many have or wait for that lock, and write their ranks in the order of their turns to
+ * `ranks` (at most n of them), if it is managed by that membership; otherwise return 0. For any
+ * thread, as group_stat. */
 uint32_t group_queue(const struct groups *g, uint32_t place, uint32_t lock, uint16_t *ranks,
 	uint32_t n);
 
-/* Returns how many share that region, in ranks (at most n of them), if its home is that membership;
- * otherwise 0. For any thread likewise. */
+/* Return how many share that region, and write their ranks to `ranks` (at most n of them), if its
+ * home is that membership; otherwise return 0. For any thread, as group_stat. */
 uint32_t group_sharers(const struct groups *g, uint32_t place, uint32_t region, uint16_t *ranks,
 	uint32_t n);
 
-/* Is the group open, and that rank a member still? */
+/* Return whether the group is open, and that rank a member still. */
 bool group_has_member(const struct groups *g, uint16_t ctx, uint32_t place, uint16_t rank);
 
 #endif

@@ -34,7 +34,7 @@ bit_clear(uint64_t *bits, uint32_t n)
 	bits[n / 64] &= ~(1ull << n % 64);
 }
 
-/* Returns the least number of the set that is at least `from`, or UINT32_MAX. */
+/* Return the least number of the set that is at least `from`, or UINT32_MAX if there is none. */
 static inline uint32_t
 bit_next(const uint64_t *bits, uint32_t words, uint32_t from)
 {
@@ -70,7 +70,7 @@ set_remove(struct set *s, uint32_t n)
 		s->any &= ~(1ull << n / 64);
 }
 
-/* Returns the least number of the set that is at least `from`, or UINT32_MAX. */
+/* Return the least number of the set that is at least `from`, or UINT32_MAX if there is none. */
 static inline uint32_t
 set_next(const struct set *s, uint32_t from)
 {
@@ -93,7 +93,8 @@ set_next(const struct set *s, uint32_t from)
 
 /* ------------------------------------------------------------------ members */
 
-/* What is owed to a member, or about it; the lowest bit of each set goes first, here and below. */
+/* These are the messages that are owed to a member, or about it. Of those that are owed at once the
+ * lowest bit goes first, here and in the sets below. */
 #define OWES_OPEN    0x01u /* rank 0: to it */
 #define OWES_GO      0x02u /* rank 0: to it */
 #define OWES_GONE    0x04u /* rank 0: to it, the next of `gone` that it was not told of */
@@ -300,7 +301,7 @@ struct cast {
 
 /* ------------------------------------------------------------------ memberships */
 
-/* Who owes a message: a membership itself, or a thing in one of its tables. */
+/* The things that may owe a message: a membership itself, or a thing in one of its tables. */
 enum owed_by { BY_MEMBERSHIP, BY_MEMBER, BY_LOCK, BY_TURN, BY_SHARE, BY_SHARER, BY_MARK };
 
 enum membership_state {
@@ -416,14 +417,15 @@ place_of(const struct groups *g, const struct membership *m)
 	return (uint32_t)(m - g->memberships);
 }
 
-/* Something is owed. */
+/* Note that the membership owes a message. */
 static inline void
 owe(struct groups *g, struct membership *m)
 {
 	set_add(&g->work, place_of(g, m));
 }
 
-/* ... by a thing in a table, whose bit is set in the table's set. */
+/* Note that a thing in one of the membership's tables owes a message: set its bit in the set of
+ * that table. */
 static inline void
 owe_by(struct groups *g, struct membership *m, enum owed_by table, uint64_t *set, uint32_t index)
 {
@@ -465,8 +467,8 @@ manager_of(const struct membership *m, uint32_t l)
 	return (uint16_t)(l % m->count);
 }
 
-/* Because of whom what was asked about the lock or region of that number has ended so, or NO_RANK:
- * because of nobody. */
+/* Return the rank because of which a request about the lock or region of that number ended with
+ * this error, or NO_RANK if it was because of nobody. */
 static inline uint16_t
 ended_because(const struct membership *m, uint32_t number, uint8_t error)
 {
@@ -475,7 +477,8 @@ ended_because(const struct membership *m, uint32_t number, uint8_t error)
 	return m->state == MEMBERSHIP_ENDED ? m->because : manager_of(m, number);
 }
 
-/* The rank that a message names as the reason for an error, if there is such a member. */
+/* Return the rank that a message names as the reason for an error, or NO_RANK if there is no such
+ * member. */
 static inline uint16_t
 because_of(const struct membership *m, const struct wire_group *h)
 {
@@ -484,9 +487,10 @@ because_of(const struct membership *m, const struct wire_group *h)
 	return rank < m->count ? rank : NO_RANK;
 }
 
-/* Things that members manage (locks, regions) are numbered alike: thing n by rank n modulo the
- * number of members. What a manager keeps of a thing for each member is at this index of its array,
- * and an index there is of this thing of its own. */
+/* Return the index of what the manager of thing n keeps of it for that member. Things that members
+ * manage (locks, regions) are numbered alike: thing n is managed by rank n modulo the number of
+ * members, whose array has a place at this index for each of its things and each member. thing_at()
+ * is the way back, at the manager: it returns the number of the thing that an index belongs to. */
 static inline uint32_t
 index_of(const struct membership *m, uint32_t n, uint16_t rank)
 {
@@ -499,7 +503,8 @@ thing_at(const struct membership *m, uint32_t index)
 	return index / m->count * m->count + m->rank;
 }
 
-/* Places for all members at those of n things (locks, regions) that one member manages at most. */
+/* Return how many places a manager's array needs for all members at the things (locks, regions)
+ * that it manages at most, if there are n things. */
 static inline uint32_t
 places_of(const struct membership *m, uint32_t n)
 {
@@ -512,14 +517,15 @@ same_addr(struct group_addr a, struct group_addr b)
 	return a.node == b.node && a.ctx == b.ctx;
 }
 
-/* Whether the member of that rank may have sent it. */
+/* Return whether a message from that address may be one of the member of that rank. */
 static inline bool
 is_of(const struct membership *m, uint16_t rank, struct group_addr from)
 {
 	return rank < m->count && same_addr(m->members[rank].addr, from);
 }
 
-/* Places of the hash table for so many members: a power of two, at least half of them empty. */
+/* Return the number of places of the hash table for so many members: a power of two, at least half
+ * of them empty. */
 static inline uint32_t
 places_for(uint32_t count)
 {
@@ -533,84 +539,100 @@ places_for(uint32_t count)
 		at_ = next_)
 
 /* place.c */
-/* Returns the context's membership in the group of that number, or NULL. */
+/* Return the context's membership in the group of that number, or NULL. */
 struct membership *group_find(const struct groups *g, uint16_t ctx, uint32_t id);
-/* Returns the membership at that place of the context's, or NULL. */
+/* Return the membership at that place if it is the context's, or NULL. */
 struct membership *group_own(struct groups *g, uint16_t ctx, uint32_t place);
-/* Returns the open membership at that place of the context's, or NULL. */
+/* Return the membership at that place if it is the context's and open or ended, or NULL. */
 struct membership *group_at(struct groups *g, uint16_t ctx, uint32_t place);
-/* Gives a context a membership that is nobody's, or NULL if there is none. */
+/* Take a free place for a membership of the context, and return it; NULL if there is none. */
 struct membership *group_take_place(struct groups *g, uint16_t ctx);
-/* The context has heard that it is in that group no more, or is to hear nothing. */
+/* Give the membership's place back: the context has heard that it is in that group no more, or is
+ * to hear nothing. */
 void group_let_go(struct groups *g, struct membership *m);
-/* Returns the place where the address is in the table of a group's addresses, or would be. */
+/* Return the place where the address is in the table of a group's addresses, or would be. */
 uint16_t *group_place_for(const struct membership *m, struct group_addr a);
 
 /* group.c */
-/* Rank 0: the key, or why it does not open, has arrived at that member. */
+/* Note, at rank 0, that one more member has got OPEN (the key, or why the group does not open), and
+ * open the group when all others have the key. */
 void group_keyed(struct groups *g, struct membership *m);
-/* Member `rank` cannot be reached. */
+/* Note that member `rank` cannot be reached. Rank 0 declares it gone; others tell rank 0 that they
+ * suspect it, or end the group for themselves if `rank` is 0. */
 void group_lost(struct groups *g, struct membership *m, uint16_t rank);
-/* Rank 0: a message about one that has gone has arrived at that member, or has not. */
+/* Note, at rank 0, that a message about one that has gone has arrived at member `rank`, and owe it
+ * the next one. */
 void group_told(struct groups *g, struct membership *m, uint16_t rank);
-/* Nothing more is owed by it but LEAVE. */
+/* Let the membership end: take back all that it owes but LEAVE. */
 void group_drain(struct groups *g, struct membership *m);
-/* Frees the membership if it ends, and nothing of it is on its way. */
+/* Free the membership if it ends, and it owes nothing, and nothing of it is on its way. */
 void group_settle(struct groups *g, struct membership *m);
 
 /* barrier.c */
 void barrier_message(struct groups *g, struct membership *m, uint16_t from,
 	const struct wire_group *h);
-/* Rank 0: ends the barrier that members are in, if they are, because that one has gone. */
+/* End, at rank 0, the barrier that members have entered, if any have, because member `because` has
+ * gone. */
 void barrier_break(struct groups *g, struct membership *m, uint16_t because);
-/* Rank 0: the core has the message to that member that the last one has ended; and no longer. */
+/* Note, at rank 0, that the core has the message f, by which a member is told that the last barrier
+ * has ended. */
 void barrier_told(struct groups *g, struct membership *m, const struct group_frame *f);
+/* Note, at rank 0, that the core needs that message no more. */
 void barrier_heard(struct groups *g, struct membership *m, const struct group_frame *f);
-/* Rank 0: that member has gone, and is not told. */
+/* Take back the DONE that rank 0 owes to a member that has gone. */
 void barrier_untold(struct groups *g, struct membership *m, uint16_t rank);
-/* Rank 0: that member has gone; those for whom it would hear how barriers end hear it
- * themselves. */
+/* Owe DONE of the last barrier, at rank 0, to each member that was to hear it from member `rank`,
+ * which has gone. Note also that the next barrier may end because of it. */
 void barrier_speaker_gone(struct groups *g, struct membership *m, uint16_t rank);
-/* Rank 0: for which ranks, as bits from rank & ~63 on, that one is told of the last barrier. */
+/* Return, at rank 0, the ranks that hear from member `rank` how the last barrier has ended, as bits
+ * from rank & ~63 on. */
 uint64_t barrier_company(const struct membership *m, uint16_t rank);
-/* This member has heard that another one has gone. */
+/* Enter the barrier, with those of the house that wait, if this member waits: it has heard that
+ * another one has gone. */
 void barrier_member_gone(struct groups *g, struct membership *m, uint16_t rank);
-/* This member is in the group no more: what it was to say for others, others will. */
+/* Leave to others of its house what this member was to say for them, as it is in the group no
+ * more. */
 void barrier_unsaid(struct groups *g, struct membership *m);
-/* Its message that it enters, and for whom, has failed. */
+/* Let those wait again for whom the message h, which has failed, was to say that they enter, and
+ * let others of the house enter for them. */
 void barrier_enter_failed(struct groups *g, struct membership *m, const struct wire_group *h);
-/* It is stopped, or goes on: another one, if there is one, enters for its company. */
+/* Let another member of the house, if one goes on, enter for the company of this one, which is
+ * stopped. */
 void barrier_stops(struct groups *g, struct membership *m);
+/* Let this member, which goes on, enter for the companies of those of its house that are
+ * stopped. */
 void barrier_starts(struct groups *g, struct membership *m);
-/* It ends for this member. */
+/* End the barrier of that number for this member, with the error and the rank that is its
+ * reason. */
 void barrier_ends(struct groups *g, struct membership *m, uint32_t number, uint8_t error,
 	uint16_t because);
 
 /* lock.c */
 void lock_message(struct groups *g, struct membership *m, uint16_t from,
 	const struct wire_group *h);
-/* That member has gone. */
+/* Go on with all locks without that member, which has gone: end requests if it manages the lock,
+ * and mend the queue if this member does. */
 void lock_member_gone(struct groups *g, struct membership *m, uint16_t rank);
-/* This member leaves: what it holds goes on, what it asks for ends without result. */
+/* Hand on all locks that this member holds, and end its requests without result, as it leaves. */
 void lock_leave(struct groups *g, struct membership *m);
-/* The group has ended: requests end. */
+/* End all requests for locks, as the group has ended. */
 void lock_group_ended(struct groups *g, struct membership *m);
 
 /* share.c */
 void shared_message(struct groups *g, struct membership *m, uint16_t from,
 	const struct wire_group *h);
-/* The home: the next word of the region's directory for its subject. */
+/* Return, at the home, the next word of the region's directory for its subject. */
 uint32_t shared_word(const struct membership *m, uint32_t r);
-/* The home: that word is on its way to m->sharers[index]. */
+/* Note, at the home, that that word is on its way to m->sharers[index]. */
 void shared_word_told(struct membership *m, uint32_t index);
-/* The home: CHANGED is on its way to m->sharers[index], or is not needed. */
+/* Note, at the home, that CHANGED is on its way to m->sharers[index], or is not needed. */
 void shared_told(struct groups *g, struct membership *m, uint32_t index);
 void shared_member_gone(struct groups *g, struct membership *m, uint16_t rank);
 void shared_group_ended(struct groups *g, struct membership *m);
-/* Takes the next result about a region. false: there is none. */
+/* Take the next result about a region. Return false if there is none. */
 bool shared_result(struct groups *g, struct membership *m, struct group_result *out);
 
-/* Bits of all frames of a chunk. */
+/* Return the bits of all frames of a chunk. */
 static inline uint64_t
 chunk_bits(uint8_t frames)
 {
@@ -621,18 +643,19 @@ chunk_bits(uint8_t frames)
 void casts_init(struct groups *g);
 void cast_message(struct groups *g, struct membership *m, uint16_t from,
 	const struct wire_group *h);
-/* That member has gone. */
+/* Go on without that member, which has gone: forget its frames, and await no answers from it. */
 void cast_member_gone(struct groups *g, struct membership *m, uint16_t rank);
-/* The membership sends and takes no frames any more. */
+/* End the multicast that this member sends, if it does, with an error, as the group has ended. */
 void cast_group_ended(struct groups *g, struct membership *m);
+/* Send and take no frames any more for the membership. */
 void cast_over(struct groups *g, struct membership *m);
-/* The oldest chunk that is sent and that the member has not answered for, or NULL. */
+/* Return the oldest chunk that is sent and that the member has not answered for, or NULL. */
 const struct chunk *cast_awaits(const struct membership *m, uint16_t rank);
-/* The answer for that mark is on its way, or is not needed. */
+/* Note that the answer for that mark is on its way, or is not needed, and free the mark. */
 void cast_answered(struct groups *g, struct membership *m, uint16_t mark);
 void casts_tick(struct groups *g, uint64_t now);
 uint64_t casts_deadline(const struct groups *g);
-/* Takes the next result about a multicast. false: there is none. */
+/* Take the next result about a multicast. Return false if there is none. */
 bool cast_result(struct groups *g, struct membership *m, struct group_result *out);
 
 #endif

@@ -46,8 +46,8 @@ owe_turn(struct groups *g, struct membership *m, uint32_t l, uint16_t rank, uint
 	owe_by(g, m, BY_TURN, m->turns_owing, i);
 }
 
-/* The head's turn is over. Returns whether it had not told the one behind it of it: NEXT was not
- * sent. */
+/* Take the head, whose turn is over, from the queue. Return whether it was not told yet who comes
+ * behind it: NEXT was not sent. */
 static bool
 pop(struct membership *m, uint32_t l)
 {
@@ -63,7 +63,7 @@ pop(struct membership *m, uint32_t l)
 	return untold;
 }
 
-/* The manager has the lock: the first one that lives gets it. */
+/* Give the lock, which the manager has, to the first one in the queue that lives. */
 static void
 give(struct groups *g, struct membership *m, uint32_t l)
 {
@@ -79,7 +79,8 @@ give(struct groups *g, struct membership *m, uint32_t l)
 	owe_turn(g, m, l, q->head, OWES_GRANT);
 }
 
-/* The head is asked whether it has the lock. */
+/* Ask the head whether it waits for the lock still. If the queue is empty, the next one is told
+ * that a member may have died while it held the lock. */
 static void
 ask_head(struct groups *g, struct membership *m, uint32_t l)
 {
@@ -92,7 +93,7 @@ ask_head(struct groups *g, struct membership *m, uint32_t l)
 		q->dead = true;
 }
 
-/* If the head is dead, the next one is asked. */
+/* Drop the dead at the head of the queue, and ask the next one if there were any. */
 static void
 recover(struct groups *g, struct membership *m, uint32_t l)
 {
@@ -137,7 +138,8 @@ asked_for(struct groups *g, struct membership *m, uint16_t from, uint32_t l, uin
 	q->tail = from;
 }
 
-/* The turn has ended; handed_on: the one behind it has the lock, or gets it by that member. */
+/* End the turn of a member, and those before it. handed_on: the one behind it has the lock, or gets
+ * it from that member. */
 static void
 turn_ended(struct groups *g, struct membership *m, uint16_t from, uint32_t l, uint32_t ticket,
 	bool handed_on, bool dead)
@@ -215,7 +217,7 @@ group_lock(struct groups *g, uint16_t ctx, uint32_t place, uint32_t lock, bool t
 	return 0;
 }
 
-/* The lock goes to who comes behind, or back to the manager. */
+/* Hand the lock on to the one that comes behind, or back to the manager. */
 static void
 hand_on(struct groups *g, struct membership *m, uint32_t l, bool dead)
 {

@@ -19,14 +19,14 @@ config_ok(const struct groups_config *c)
 		c->join_ticks >= 1 && c->round_ticks >= 1 && c->counters != NULL;
 }
 
-/* Most places_of() a group of any size. */
+/* Return a number that places_of() does not exceed for n things in a group of any size. */
 static uint32_t
 places_max(const struct groups_config *c, uint32_t n)
 {
 	return n + c->members_max;
 }
 
-/* Takes bytes of the memory, or only counts them if it is NULL. */
+/* Take bytes of the memory, or only count them if it is NULL. */
 static void *
 take(uint8_t *memory, size_t *used, size_t bytes)
 {
@@ -36,7 +36,7 @@ take(uint8_t *memory, size_t *used, size_t bytes)
 	return at;
 }
 
-/* Lays out what belongs to membership i. */
+/* Lay out what belongs to a membership. */
 static void
 lay_out_membership(const struct groups_config *c, uint8_t *memory, size_t *at, struct membership *m)
 {
@@ -75,8 +75,8 @@ lay_out_membership(const struct groups_config *c, uint8_t *memory, size_t *at, s
 	}
 }
 
-/* Lays out the memory: what all groups share, then what each membership has. g is NULL: only
- * counts. Returns the bytes, and in *head those of what is shared. */
+/* Lay out the memory: what all groups share, then what each membership has. g and memory are NULL:
+ * only count. Return the bytes, and in *head those of what is shared. */
 static size_t
 lay_out(const struct groups_config *c, uint8_t *memory, struct groups *g, size_t *head)
 {

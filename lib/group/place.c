@@ -166,7 +166,8 @@ group_took_part(struct groups *g, uint16_t ctx, uint32_t place, uint32_t number)
 		m->part = number;
 }
 
-/* Whether a member that has gone was needed for that one. */
+/* Return whether a member that has gone is missed in what has that number (see group_took_part): it
+ * died, or left before it had done its part. */
 static bool
 is_missed(const struct member *who, uint32_t number)
 {

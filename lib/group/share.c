@@ -71,7 +71,7 @@ share_tells(struct groups *g, struct membership *m, uint32_t r, uint8_t what)
 
 static void begin_next(struct groups *g, struct membership *m, uint32_t r);
 
-/* What the subject asked for has been done, or cannot be: all that wait go on. */
+/* End what the subject asked for, which has been done, or cannot be: all that wait go on. */
 static void
 finish(struct groups *g, struct membership *m, uint32_t r, bool in, uint8_t error)
 {
@@ -103,7 +103,7 @@ finish(struct groups *g, struct membership *m, uint32_t r, bool in, uint8_t erro
 		begin_next(g, m, r);
 }
 
-/* No update is under way anywhere. */
+/* Go on with what the subject asked for, as no update is under way anywhere. */
 static void
 all_held(struct groups *g, struct membership *m, uint32_t r)
 {
@@ -121,7 +121,7 @@ all_held(struct groups *g, struct membership *m, uint32_t r)
 	}
 }
 
-/* Whether the home can do now what that member wants. */
+/* Return whether the home can do now what that member wants. */
 static bool
 can_begin(const struct membership *m, uint32_t r, uint16_t rank)
 {
@@ -131,7 +131,7 @@ can_begin(const struct membership *m, uint32_t r, uint16_t rank)
 		(wants == WANTS_IN && (rank == m->rank || sharer_of(m, r, m->rank)->in));
 }
 
-/* Answers without changing anything. */
+/* Answer a member with an error, and change nothing. */
 static void
 refuse(struct groups *g, struct membership *m, uint32_t r, uint16_t rank, uint8_t error)
 {
@@ -143,7 +143,7 @@ refuse(struct groups *g, struct membership *m, uint32_t r, uint16_t rank, uint8_
 	owe_sharer(g, m, r, rank, OWES_REFUSED);
 }
 
-/* Whether others than the home share its region. */
+/* Return whether others than the home share its region. */
 static bool
 has_others(const struct membership *m, uint32_t r)
 {
@@ -154,7 +154,7 @@ has_others(const struct membership *m, uint32_t r)
 	return false;
 }
 
-/* Begins what the next one wants, if there is one. All get their turn. */
+/* Begin what the next member wants, if there is one whose wish can be met. All get their turn. */
 static void
 begin_next(struct groups *g, struct membership *m, uint32_t r)
 {
@@ -217,7 +217,7 @@ wants(struct groups *g, struct membership *m, uint16_t from, uint32_t r, uint8_t
 	look_for_next(g, m, r);
 }
 
-/* A sharer has no update under way, or has gone. */
+/* Note that a sharer has no update under way, or has gone. */
 static void
 is_held(struct groups *g, struct membership *m, uint32_t r, uint16_t rank)
 {
@@ -265,7 +265,7 @@ shared_word_told(struct membership *m, uint32_t index)
 		m->sharers[index].owes &= (uint8_t)~OWES_SHARERS;
 }
 
-/* The home: a member has gone. */
+/* Go on, at the home, without a member that has gone. */
 static void
 sharer_gone(struct groups *g, struct membership *m, uint32_t r, uint16_t rank)
 {
@@ -313,7 +313,8 @@ directory_set(struct membership *m, uint32_t r, uint16_t rank, bool in)
 		m->shares[r].dirty |= 1u << rank / 32;
 }
 
-/* What was asked of a region that has ended, or ends: why. 0: it has not. */
+/* Return why a request about the region ends, as an errno: the group has ended, or the home has
+ * gone. 0: it does not end. */
 static uint8_t
 why_over(const struct membership *m, uint32_t r)
 {
@@ -369,7 +370,7 @@ group_unsubscribe(struct groups *g, uint16_t ctx, uint32_t place, uint32_t regio
 	return 0;
 }
 
-/* Updates that were asked for begin, or end if the region has. */
+/* Begin the updates that were asked for, or end them if the region has ended. */
 static void
 grant(struct groups *g, struct membership *m, uint32_t r)
 {
@@ -462,7 +463,7 @@ may_copy(struct groups *g, struct membership *m, uint32_t r)
 	set_add(&g->copies, place_of(g, m));
 }
 
-/* The home has answered this member. */
+/* Take the answer of the home to what this member asked for. */
 static void
 answered(struct groups *g, struct membership *m, uint32_t r, bool in, uint8_t error)
 {
@@ -602,7 +603,7 @@ shared_message(struct groups *g, struct membership *m, uint16_t from, const stru
 
 /* ------------------------------------------------------------------ results */
 
-/* The home: takes one of the members of which the application is to be told. */
+/* Take, at the home, one of the members of which the application is to be told. */
 static uint16_t
 next_that_came(struct membership *m, uint32_t r)
 {
@@ -670,7 +671,7 @@ shared_result(struct groups *g, struct membership *m, struct group_result *out)
 
 /* ------------------------------------------------------------------ who goes */
 
-/* The region has ended for this member. */
+/* End the region for this member. */
 static void
 share_over(struct groups *g, struct membership *m, uint32_t r)
 {

@@ -37,7 +37,7 @@ match_mix(uint64_t a, uint64_t b)
 	return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* Never 0, which marks an empty place. */
+/* Return the hash of a key: never 0, which marks an empty place. */
 static inline uint32_t
 match_hash(const struct match_key *key)
 {
@@ -66,7 +66,7 @@ match_home(const struct match_table *t, uint32_t hash)
 	return &t->groups[hash & t->mask];
 }
 
-/* Returns a mask whose bit i says whether hash i of the group is equal. */
+/* Return a mask whose bit i says whether hash i of the group is equal. */
 static inline uint32_t
 match_equal(const struct match_group *g, uint32_t hash)
 {
@@ -87,7 +87,7 @@ match_equal(const struct match_group *g, uint32_t hash)
 typedef bool match_is_key(const void *queue, uint32_t head, const struct match_key *key,
 	uint32_t class);
 
-/* Returns the key's chain; group is NULL if there is none. */
+/* Return the key's chain; group is NULL if there is none. */
 static inline __attribute__((always_inline)) struct match_where
 match_chain_find(const struct match_table *t, uint32_t hash, match_is_key *is_key,
 	const void *queue, const struct match_key *key, uint32_t class)

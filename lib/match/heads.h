@@ -41,7 +41,7 @@ void match_heads_free(struct match_heads *h);
 /* Begin anew with an empty ring and an empty store. */
 void match_heads_clear(struct match_heads *h);
 
-/* Returns the next message that landed, or NULL. *where identifies it until match_head_done. */
+/* Return the next message that landed, or NULL. *where identifies it until match_head_done. */
 const struct lhs_entry *match_head_next(struct match_heads *h, uint32_t *where);
 static inline const struct lhs_entry *
 match_head_at(const struct match_heads *h, uint32_t where)
@@ -57,7 +57,7 @@ uint32_t match_head_keep(struct match_heads *h, uint32_t where);
 /* Copy an entry, of as many bytes as those of the ring, to the store. Returns its `where`, or
  * MATCH_NONE if the store is full. */
 uint32_t match_head_add(struct match_heads *h, const struct lhs_entry *e);
-/* Returns a head in the store, for writing. */
+/* Return a head in the store, for writing. */
 static inline struct lhs_entry *
 match_head_kept(struct match_heads *h, uint32_t where)
 {
@@ -75,10 +75,10 @@ match_head_skip(struct match_heads *h)
 
 	h->done[place / 64] |= 1ull << place % 64;
 }
-/* A head is not needed any more. */
+/* Give back a head that is not needed any more. */
 void match_head_done(struct match_heads *h, uint32_t where);
 
-/* Returns how many entries have been taken in and not given back. */
+/* Return how many entries have been taken in and not given back. */
 static inline uint32_t
 match_heads_held(const struct match_heads *h)
 {

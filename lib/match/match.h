@@ -61,7 +61,7 @@ struct match_table {
 
 /* -------------------------------------------------------------- messages that nobody waited for */
 
-/* How arrays are compared: scan.h. */
+/* The functions that compare arrays: scan.h. */
 struct match_scan;
 
 /* The part of a message's record that scans do not read. */
@@ -100,15 +100,15 @@ void match_unexpected_clear(struct match_unexpected *u);
  * than n, max messages wait. Adding several at once overlaps the cache misses of the table. */
 uint32_t match_unexpected_add(struct match_unexpected *u, const struct match_key *keys,
 	const uint32_t *where, uint32_t n);
-/* Returns the place of the oldest message that matches, or MATCH_NONE. It is valid until the next
+/* Return the place of the oldest message that matches, or MATCH_NONE. It is valid until the next
  * add or take. */
 uint32_t match_unexpected_find(const struct match_unexpected *u, const struct match_want *want);
 /* Remove the message at a place that match_unexpected_find returned. Returns its `where`. */
 uint32_t match_unexpected_take(struct match_unexpected *u, uint32_t place);
-/* Returns the first place at or after `place` at which a message waits, or MATCH_NONE. */
+/* Return the first place at or after `place` at which a message waits, or MATCH_NONE. */
 uint32_t match_unexpected_next(const struct match_unexpected *u, uint32_t place);
 
-/* Returns the bytes of memory in use, which grow with the most messages that ever waited. */
+/* Return the bytes of memory in use, which grow with the most messages that ever waited. */
 static inline uint64_t
 match_unexpected_bytes(const struct match_unexpected *u)
 {

@@ -16,8 +16,8 @@
 #include "match/heads.h"
 #include "core/wire/wire.h"
 
-/* As handles, of what is only to be passed to match_queue_done: the message is malformed; it is a
- * WIRE_ASIDE, whose id is the key's tag. */
+/* The handles that match_queue_next gives for what is only to be passed to match_queue_done: a
+ * malformed message; a WIRE_ASIDE, whose id is the key's tag. */
 #define MATCH_MALFORMED UINT64_MAX
 #define MATCH_ASIDE     (UINT64_MAX - 1)
 
@@ -56,8 +56,8 @@ bool match_queue_add(struct match_queue *q, const struct match_key *key, const s
 /* Find the oldest waiting message that `want` accepts. Returns its place, or MATCH_NONE. */
 uint32_t match_queue_find(const struct match_queue *q, const struct match_want *want,
 	struct match_message *m);
-/* The head and the buffers of a message are not needed any more. The caller gives the buffers back
- * afterwards. */
+/* Note that the head and the buffers of a message are not needed any more. The caller gives the
+ * buffers back afterwards. */
 void match_queue_done(struct match_queue *q, const struct match_message *m);
 
 /* Move the head of a message to the store, so that it does not hold up the ring, however long it
@@ -74,8 +74,8 @@ match_queue_keep(struct match_queue *q, struct match_message *m)
 	return true;
 }
 
-/* When more than half of the entries are held, move the oldest heads to the store until the writer
- * has three quarters of the ring. Returns false if there were enough entries. */
+/* Move the oldest heads to the store, when more than half of the entries are held, until the writer
+ * has three quarters of the ring. Return false if there were enough entries. */
 static inline bool
 match_queue_spare(struct match_queue *q)
 {
@@ -87,7 +87,7 @@ match_queue_spare(struct match_queue *q)
 	return true;
 }
 
-/* Returns the bytes of a checked message, whether they follow its head or are offered. */
+/* Return how many bytes a checked message has, whether they follow its head or are offered. */
 static inline uint64_t
 match_message_len(const struct lhs_entry *e)
 {
@@ -102,7 +102,7 @@ match_message_len(const struct lhs_entry *e)
 	return wire_be64(offer.len);
 }
 
-/* Returns the bytes of memory that messages have touched while they waited. */
+/* Return how many bytes of memory messages have touched while they waited. */
 static inline uint64_t
 match_queue_bytes(const struct match_queue *q)
 {
@@ -110,11 +110,11 @@ match_queue_bytes(const struct match_queue *q)
 		(uint64_t)q->heads.used * q->heads.entry_bytes;
 }
 
-/* Returns the bulk buffers of a message that has several, linked by struct bulk_link
+/* Return how many bulk buffers a message has that has several, linked by struct bulk_link
  * (lib/channel/channel.h). */
 uint32_t match_chain_bulks(const void *base, const struct lhs_entry *e);
 
-/* Returns the bulk buffers of a message; to be called before they are given back. */
+/* Return how many bulk buffers a message has; to be called before they are given back. */
 static inline uint32_t
 match_bulks(const struct match_queue *q, const struct lhs_entry *e)
 {

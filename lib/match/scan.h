@@ -18,7 +18,7 @@ struct match_scan {
 		uint16_t want, uint64_t tag, uint64_t care);
 };
 
-/* Returns the widest scan of at most `bits` bits that this CPU supports. */
+/* Return the widest scan of at most `bits` bits that this CPU supports. */
 const struct match_scan *match_scan_for(unsigned bits);
 
 #endif

@@ -236,7 +236,8 @@ match_unexpected_add(struct match_unexpected *u, const struct match_key *keys,
 	return done;
 }
 
-/* Fingerprints may collide, so each hit is compared with the full key. */
+/* Find the oldest message for a receive that ignores the source, or some or all of the tag.
+ * Fingerprints may collide, so each hit is compared with the full key. */
 static uint32_t
 find_wild(const struct match_unexpected *u, const struct match_want *want)
 {

@@ -45,7 +45,7 @@ whole_pages(const struct memory *m, uint64_t page)
 	return (m->len + page - 1) & ~(page - 1);
 }
 
-/* The bus address of each page, for the caller to free; NULL with errno. */
+/* Return the bus address of each page in an array, for the caller to free; NULL with errno. */
 static rte_iova_t *
 find_pages(const struct memory *m, uint64_t page, uint32_t n, bool physical)
 {
@@ -64,7 +64,7 @@ find_pages(const struct memory *m, uint64_t page, uint32_t n, bool physical)
 	return pages;
 }
 
-/* The size of the pieces that are mapped for a device: all of it, or a page. */
+/* Return the size of the pieces that are mapped for a device: all of the memory, or a page. */
 static uint64_t
 piece_bytes(const struct memory *m, uint64_t all)
 {
@@ -82,7 +82,7 @@ unmap_for(struct rte_device *device, const struct memory *m, uint64_t all)
 		rte_dev_dma_unmap(device, m->base + at, memory_iova(m, at, 1), piece);
 }
 
-/* 0, or -EIO with nothing mapped for this device. */
+/* Map the memory for one device. Return 0, or -EIO with nothing mapped for this device. */
 static int
 map_for(struct rte_device *device, const struct memory *m, uint64_t all)
 {
@@ -99,7 +99,7 @@ map_for(struct rte_device *device, const struct memory *m, uint64_t all)
 	return 0;
 }
 
-/* Unmaps it for the devices of the first `links` links. */
+/* Unmap the memory for the devices of the first `links` links. */
 static void
 unmap_for_all(const struct mappings *x, const struct memory *m, uint64_t all, unsigned links)
 {

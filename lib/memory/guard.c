@@ -20,7 +20,7 @@ static struct {
 	} maps[GUARDED_MAX];
 } guard;
 
-/* There was no page at an address: maps one if the address is guarded. */
+/* Map a page where there was none at an address, if the address is guarded. */
 static void
 on_sigbus(int number, siginfo_t *info, void *context)
 {

@@ -10,10 +10,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Installs the signal handler. Only for a primary, not in an application's process. */
+/* Install the signal handler. This is only for a primary, not for an application's process. */
 void guard_begin(void);
 bool guard_is_on(void);
-/* Guards [base, base + len), which has pages of `page` bytes. false: the table is full. */
+/* Guard [base, base + len), which has pages of `page` bytes. Return false if the table is full. */
 bool guard_add(void *base, size_t len, size_t page);
 void guard_remove(const void *base);
 

@@ -105,7 +105,7 @@ scatter_add(struct scatter *s, uint64_t at, void *mine, uint32_t len)
 	return 0;
 }
 
-/* The same for a range that may be mapped: then it is copied at once. */
+/* Add a range as scatter_add() does, but copy it at once if it is mapped. */
 static int
 add(struct scatter *s, const struct bytes *b, uint64_t offset, void *mine, uint32_t len)
 {

@@ -82,19 +82,18 @@ struct bytes {
 
 /* ---------------------------------------------------------------- bytes (memory.c); on the lane */
 
-/* Copies len bytes to the range, at `offset`. 0, or -EFAULT if not all of it is there; then an
+/* Copy len bytes to the range, at `offset`. Return 0, or -EFAULT if not all of it is there; then an
  * unknown part of it was copied. */
 int memory_write(const struct bytes *to, uint64_t offset, const void *from, uint32_t len);
-/* The other way. */
+/* Copy len bytes from the range, at `offset`. Return 0, or -EFAULT as memory_write() does. */
 int memory_read(const struct bytes *from, uint64_t offset, void *to, uint32_t len);
-/* Copies the runs of a frame to their places: positions begin at `offset`, and must be within
- * to->len. Adds the bytes to *placed. 0, or EPROTO or EFAULT, perhaps after some runs were
+/* Copy the runs of a frame to their places: positions begin at `offset`, and must be within
+ * to->len. Add the bytes to *placed. Return 0, or EPROTO or EFAULT, perhaps after some runs were
  * placed. */
 uint8_t memory_place(const struct bytes *to, uint64_t offset, const uint8_t *runs, uint32_t len,
 	uint64_t *placed);
-/* The other way: copies the bytes of the runs, from `offset` on, behind their heads in a frame.
- * They must be in the range. 0, or -EFAULT.
- */
+/* Copy the bytes of the runs, from `offset` on, behind their heads in a frame: memory_place() the
+ * other way. The runs must be in the range. Return 0, or -EFAULT. */
 int memory_fill(const struct bytes *from, uint64_t offset, uint8_t *runs, uint32_t len);
 
 /* Copies by the kernel between memory here and ranges of one space, gathered so that many take one
@@ -109,17 +108,17 @@ struct scatter {
 };
 
 void scatter_begin(struct scatter *s, struct memory_space *space, bool write);
-/* Adds a range at the client's address `at`; `mine` is used until scatter_end(). When SCATTER_MAX
- * have been added, these are copied first: 0, or -EFAULT as of scatter_end(). */
+/* Add a range at the client's address `at`; `mine` is used until scatter_end(). When SCATTER_MAX
+ * have been added, copy these first. Return 0, or -EFAULT as scatter_end() does. */
 int scatter_add(struct scatter *s, uint64_t at, void *mine, uint32_t len);
-/* Copies what was added. 0, or -EFAULT if not all of it is there; then an unknown part of it was
- * copied. */
+/* Copy what was added. Return 0, or -EFAULT if not all of it is there; then an unknown part of it
+ * was copied. */
 int scatter_end(struct scatter *s);
 
 /* ------------------------------------------------------------------ pieces (pieces.c) */
 
 void mappings_init(struct mappings *x, const struct link *links, const unsigned *link_count);
-/* Unmaps all that was retired, at the end, when nothing refers to it any more. */
+/* Unmap all that was retired, at the end, when nothing refers to it any more. */
 void mappings_free(struct mappings *x);
 
 /* Maps an application's descriptor, for the links' devices as well if they can read it. client:
@@ -136,24 +135,26 @@ struct memory *memory_make(struct mappings *x, int fd, uint64_t len, uint64_t cl
  * refer to it. */
 void memory_discard(struct mappings *x, struct memory *m);
 void memory_retire(struct mappings *x, struct memory *m);
-/* Unmaps retired pieces that nothing refers to; true: some are left. Called by one thread: the one
- * that waits on mappings.reaper, if there is one. */
+/* Unmap retired pieces that nothing refers to. Return true if some are left. It is called by one
+ * thread: the one that waits on mappings.reaper, if there is one. */
 bool memory_reap(struct mappings *x);
 enum memory_method memory_method(const struct memory *m);
-/* A frame, or a port, does not refer to it any more. Any thread. */
+/* Let go of a piece to which a frame, or a port, does not refer any more. Any thread may call
+ * this. */
 void memory_let_go(struct memory *m);
 
-/* Adds a piece to the context, which owns it from then on. Returns its number; -ENOSPC if all
- * places are used, -ENOMEM if the context would have more bytes than it may. */
+/* Add a piece to the context, which owns it from then on. Return its number; -ENOSPC if all places
+ * are used, -ENOMEM if the context would have more bytes than it may. */
 int space_add(struct memory_space *s, struct memory *m);
-/* The piece of that number if [at, at + len), at the client's addresses, is in it; otherwise
+/* Return the piece of that number if [at, at + len), at the client's addresses, is in it; otherwise
  * NULL. */
 struct memory *space_at(const struct memory_space *s, uint32_t number, uint64_t at, uint64_t len);
 /* Remove one piece, or all, from the context, and retire them. */
 void space_remove(struct mappings *x, struct memory_space *s, uint32_t number);
 void space_end(struct mappings *x, struct memory_space *s);
 
-/* The bus address of the bytes at `offset`; RTE_BAD_IOVA: they are not contiguous for devices. */
+/* Return the bus address of the bytes at `offset`; RTE_BAD_IOVA: they are not contiguous for
+ * devices. */
 static inline rte_iova_t
 memory_iova(const struct memory *m, uint64_t offset, uint32_t len)
 {

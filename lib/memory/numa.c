@@ -78,7 +78,8 @@ numa_prefer_as(const struct numa_policy *before)
 		set_mempolicy(before->mode, before->nodes, 8 * sizeof(before->nodes));
 }
 
-/* There is no memory for it on that node: another one's is to be taken, if there is one. */
+/* Say in the log that a NUMA node has no memory left for `what`. Return whether there is another
+ * node to take it from. */
 static bool
 is_elsewhere(const char *what, int numa)
 {

@@ -14,13 +14,15 @@
 #include <rte_memzone.h>
 #include <rte_ring.h>
 
-/* Returns the NUMA node that the lane's CPUs are on: of lane 0 those of the calling thread, of
- * others those of the EAL's workers in their order. The EAL's choice if they are on several. */
+/* Return the NUMA node that the lane's CPUs are on, or the EAL's choice if they are on several. The
+ * CPUs of lane 0 are those of the calling thread, those of others are of the EAL's workers in their
+ * order. */
 int numa_of_lane(unsigned lane);
-/* The NUMA node of a DPDK port, or `otherwise` if there is no such port yet, or it is on none. */
+/* Return the NUMA node of a DPDK port, or `otherwise` if there is no such port yet, or it is on
+ * none. */
 int numa_of_port(const char *port, int otherwise);
-/* As rte_zmalloc_socket(), rte_memzone_reserve_aligned(), rte_ring_create(),
- * rte_pktmbuf_pool_create(). */
+/* Allocate as rte_zmalloc_socket(), rte_memzone_reserve_aligned(), rte_ring_create() and
+ * rte_pktmbuf_pool_create() do, but from another node if that one has no memory left. */
 void *numa_zmalloc(const char *name, size_t bytes, unsigned align, int numa);
 const struct rte_memzone *numa_memzone(const char *name, size_t bytes, unsigned align, int numa);
 struct rte_ring *numa_ring(const char *name, unsigned entries, unsigned flags, int numa);

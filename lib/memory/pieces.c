@@ -66,8 +66,8 @@ page_of_fd(int fd)
 		: (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Maps a client's descriptor; MAP_FAILED with errno. again: another primary had mapped it, and the
- * client may have punched holes into it since, which harms only itself. */
+/* Map a client's descriptor. Return its address, or MAP_FAILED with errno. again: another primary
+ * had mapped it, and the client may have punched holes into it since, which harms only itself. */
 static void *
 map_fd(int fd, uint64_t len, bool again)
 {

@@ -92,7 +92,7 @@ rma_event(const struct rma *r, uint16_t ctx)
 	return q != NULL ? &q->event : NULL;
 }
 
-/* The application knows of the push, so the push ends. */
+/* End the push of the context's first event, since the application knows of the push now. */
 void
 rma_event_told(struct rma *r, uint16_t ctx)
 {
@@ -113,7 +113,7 @@ request_free(struct request *q)
 	q->c->free_requests = q;
 }
 
-/* The first request has been answered: free it and give its entry back. */
+/* Free the first request, which has been answered, and give its entry back. */
 static void
 request_done(struct rma *r)
 {
@@ -327,7 +327,8 @@ rma_tx_answers(struct rma *r, unsigned *n)
 	return t->n != 0 ? t->frames : NULL;
 }
 
-/* A frame of ends was sent, or could not be. */
+/* Free the requests whose ends were in a frame that was sent or never can be. If it cannot be sent
+ * now, send no more answers in this turn. */
 static void
 ended_sent(struct rma *r, unsigned count, uint8_t error)
 {
@@ -388,7 +389,7 @@ requests_fail(struct rma *r, struct context *c, bool (*gone)(const struct reques
 	}
 }
 
-/* The context is stopped, or no longer: puts each of the list's requests where it belongs. */
+/* Put each of the list's requests where it belongs, after a context was stopped or goes on. */
 void
 requests_sort(struct rma *r, struct request_list *l)
 {

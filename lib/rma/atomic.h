@@ -17,19 +17,20 @@
 
 #include "core/wire/wire.h"
 
-/* Bytes of an element of a type (enum wire_atomic_type): 1, 2, 4, 8; 0: there is no such type. */
+/* Return the bytes of an element of a type (enum wire_atomic_type): 1, 2, 4, 8; 0: there is no such
+ * type. */
 uint32_t atomic_bytes(unsigned type);
-/* Whether the operation (enum wire_atomic_op) compares: has a second operand. */
+/* Return whether the operation (enum wire_atomic_op) compares, and so has a second operand. */
 bool atomic_compares(unsigned op);
-/* Whether there is such an operation on such a type: bits of float and double have none. */
+/* Return whether there is such an operation on such a type: float and double have none on bits. */
 bool atomic_is_valid(unsigned op, unsigned type);
-/* Whether `len` bytes are elements of that type, as many as one request may have. */
+/* Return whether `len` bytes are elements of that type, and not more than one request may have. */
 bool atomic_len_is_valid(unsigned type, uint64_t len);
-/* Bytes of the operands, and of those compared with, for `len` bytes of elements. */
+/* Return the bytes of the operands, and of those compared with, for `len` bytes of elements. */
 uint32_t atomic_operands(unsigned op, uint32_t len);
-/* Applies the operation to each element of [at, at + len). at: aligned to an element; len: a
- * multiple of an element. operands: as many elements, NULL for READ; compared: likewise, for those
- * that compare. before: NULL, or where the elements as they were are put. */
+/* Apply the operation to each element of [at, at + len). at: aligned to an element; len: a multiple
+ * of an element. operands: as many elements, NULL for READ; compared: likewise, for those that
+ * compare. before: NULL, or where the elements as they were are put. */
 void atomic_apply(unsigned op, unsigned type, void *at, size_t len, const void *operands,
 	const void *compared, void *before);
 

@@ -44,7 +44,7 @@ op_of_receiver(struct context *c, const struct rma_message *m)
 	return op_named(c, m, TRANSFER_ACCEPT);
 }
 
-/* Is it an offer that its receiver fetches, or may still fetch? */
+/* Return whether a transfer is an offer that its receiver fetches, or may still fetch. */
 static inline bool
 is_offer(const struct op *op)
 {
@@ -78,14 +78,14 @@ list_remove(struct op_list *l, struct op *op)
 		l->tail = before;
 }
 
-/* The list that it is in while it is OP_READY. */
+/* Return the list that a transfer is in while it is OP_READY. */
 static inline struct op_list *
 ready_of(struct rma *r, const struct op *op)
 {
 	return unlikely(op->c->stopped) ? &r->stopped_ops : &r->ready;
 }
 
-/* Is it in the list of questions that are due? */
+/* Return whether a transfer is in the list of questions that are due. */
 static bool
 is_question(const struct rma *r, const struct op *op)
 {
@@ -108,7 +108,8 @@ op_leaves(struct rma *r, struct op *op)
 		list_remove(&r->questions, op);
 }
 
-/* The only function that changes a transfer's state. */
+/* Change a transfer's state, and move it to the list that belongs to the new one. Nothing else
+ * changes the state, except for the step from OP_ENDED to OP_FREE. */
 static inline void
 op_becomes(struct rma *r, struct op *op, enum op_state to)
 {
@@ -221,7 +222,7 @@ op_begin(struct rma *r, struct context *c, struct op *op, uint64_t now)
 	r->waiting++;
 }
 
-/* Does the engine itself move bytes for this transfer? */
+/* Return whether the engine itself moves bytes for this transfer. */
 static inline bool
 has_bytes(const struct transfer_desc *d)
 {
@@ -299,7 +300,7 @@ rma_fetch(struct rma *r, const struct rma_fetch *f, uint64_t now)
 	return true;
 }
 
-/* What the end of a PIN, an UNPIN or an OFFER takes in addition. */
+/* Do what the end of a PIN, an UNPIN or an OFFER takes in addition. */
 static COLD void
 special_ends(struct rma *r, struct context *c, struct op *op, uint8_t error)
 {
@@ -359,7 +360,7 @@ op_accepted(struct rma *r, struct op *offer, uint32_t id, uint64_t len)
 	op_becomes(r, offer, OP_READY);
 }
 
-/* The context ends: end all of its transfers, and drop results that it has not pulled. */
+/* End all transfers of a context that ends, and drop results that were not pulled. */
 void
 ops_close(struct rma *r, struct context *c)
 {
@@ -492,7 +493,7 @@ push(struct rma *r, struct op *op)
 	} while (r->turn.n < RMA_BURST && offset < op->d.len);
 }
 
-/* Bytes that follow the head of a request. */
+/* Return the bytes that follow the head of a request. */
 static uint32_t
 part_bytes(const struct transfer_desc *d)
 {
@@ -617,7 +618,7 @@ ask_next(struct rma *r)
 	op->asking = r->turn.n != 0;
 }
 
-/* The transfer at the head has had its turn: move it to the end of the list. If it is alone and
+/* Move the transfer at the head, which has had its turn, to the end of the list. If it is alone and
  * sent nothing, nothing more can be sent in this turn. */
 static void
 rotate(struct rma *r, struct op *op, bool sent)
@@ -698,7 +699,7 @@ same_receiver(const struct rma *r, struct op *op, uint64_t now)
 	return life == 0 || life == op->life;
 }
 
-/* One question serves all offers to that context: restart the wait of each. */
+/* Restart the wait of each offer to that context, since one question serves them all. */
 static void
 offers_seen(struct context *c, const struct op *op, uint64_t now)
 {
@@ -742,7 +743,7 @@ ops_look(struct rma *r, uint64_t now)
 
 /* ------------------------------------------------------------------ stop and go on */
 
-/* Moves the transfers of the context that are ready from one list to the other. */
+/* Move the transfers of the context that are ready from one list to the other. */
 static void
 ops_move(struct op_list *from, struct op_list *to, const struct context *c)
 {
@@ -774,7 +775,8 @@ ops_start(struct rma *r, struct context *c, uint64_t now)
 
 /* ------------------------------------------------------------------ answers in */
 
-/* What was there before an atomic operation. */
+/* Take the answer to an atomic operation, which holds what was there before, and end the
+ * operation. */
 static COLD void
 fetched(struct rma *r, struct context *c, struct op *op, const struct rma_message *m)
 {
@@ -814,7 +816,7 @@ pulled(struct rma *r, struct context *c, const struct rma_message *m, struct rma
 	return RMA_PLACE;
 }
 
-/* All bytes of a pull are here, of which its target is to be told: by a push of nothing. */
+/* Tell the target of a pull, of which all bytes are here, by a push of nothing. */
 static COLD void
 tell_taken(struct rma *r, struct context *c, struct op *op)
 {

@@ -138,7 +138,7 @@ struct request_list {
 	struct request *head, *tail;
 };
 
-/* What the frames are that were pulled last, until rma_sent. */
+/* The kind of the frames that were pulled last, which struct turn keeps until rma_sent. */
 enum turn_kind {
 	TURN_NONE,
 	TURN_PUSH,     /* op */
@@ -241,15 +241,16 @@ frame_take_below(struct rma *r, bool own, uint32_t most)
 	return f;
 }
 
-/* Own transfers and answers each leave a quarter of the frames to the other. */
+/* Take a frame for an own transfer or for an answer. Each of these kinds leaves a quarter of the
+ * frames to the other. */
 static inline struct rma_frame *
 frame_take(struct rma *r, bool own)
 {
 	return frame_take_below(r, own, r->quota);
 }
 
-/* Questions whether others are still there must not be late, so they may use half of that
- * quarter. */
+/* Take a frame for a question whether another is still there. Questions must not be late, so they
+ * may use half of the quarter that is left to answers. */
 static inline struct rma_frame *
 frame_take_ask(struct rma *r)
 {
@@ -273,16 +274,17 @@ frame_out(struct rma *r, struct rma_frame *f, const struct context *c, uint16_t 
 
 struct op *op_find(struct context *c, uint32_t id);
 void op_end(struct rma *r, struct context *c, struct op *op, uint8_t error);
-/* In the rendezvous of a message (OFFER) the sides change roles: the sender is the target of the
- * receiver's PULL or ACCEPT, and after an ACCEPT it is the initiator of the pushes. These two
- * functions return the transfer that a message with WIRE_T_OFFER names, if its sender may name it:
- * the sender's offer to it; and the receiver's ACCEPT, into which it pushes. NULL: there is
- * none. */
+/* Return the transfer that a message with WIRE_T_OFFER names, if its sender may name it:
+ * op_of_sender the context's offer to it; op_of_receiver the context's ACCEPT, into which it
+ * pushes. NULL: there is none. In the rendezvous of a message (OFFER) the sides change roles: who
+ * offers is the target of the receiver's PULL or ACCEPT, and after an ACCEPT the initiator of the
+ * pushes. */
 struct op *op_of_sender(struct context *c, const struct rma_message *m);
 struct op *op_of_receiver(struct context *c, const struct rma_message *m);
-/* The receiver accepts at most len bytes of the offer, as its own transfer `id`. */
+/* Begin to push an offer, of which the receiver accepts at most len bytes as its own transfer
+ * `id`. */
 void op_accepted(struct rma *r, struct op *offer, uint32_t id, uint64_t len);
-/* The receiver pulls what was offered. */
+/* Take note that the receiver pulls what was offered. */
 void op_fetched(struct rma *r, struct op *offer);
 void ops_close(struct rma *r, struct context *c);
 void ops_memory_gone(struct rma *r, struct context *c, const void *memory);
@@ -299,13 +301,14 @@ struct request *request_take(struct rma *r, struct context *c, const struct rma_
 	enum request_kind kind);
 /* Answer that the message's transfer ended: with an errno, or 0 (wire_ended). */
 void request_answer(struct rma *r, struct context *c, const struct rma_message *m, uint32_t error);
-/* The same, once the application has been told of the event. */
+/* Answer that the message's transfer ended without an error, once the application has been told of
+ * the event. */
 void request_event(struct rma *r, struct context *c, const struct rma_message *m,
 	const struct event_slot *event);
 /* Fail those pulls of `c` for which `gone` returns true, because what they read is gone. */
 void requests_fail(struct rma *r, struct context *c,
 	bool (*gone)(const struct request *, const void *), const void *what, uint8_t error);
-/* The offer has ended: fail the pulls that read it. */
+/* Fail the pulls that read the offer `id`, which has ended. */
 void requests_offer_ends(struct rma *r, struct context *c, uint32_t id);
 void requests_sort(struct rma *r, struct request_list *l);
 void requests_close(struct rma *r, struct context *c);
@@ -313,8 +316,9 @@ void request_sent(struct rma *r, unsigned count, uint8_t error);
 
 /* ---------------------------------------------------------------- targets (target.c) */
 
-/* An answer was not Acked: fail the other pulls of that initiator, or their remaining frames could
- * pass for all of the answer. */
+/* Fail the other pulls of an initiator to which an answer was not Acked, or their remaining frames
+ * could pass for all of the answer. If `error` says that it cannot be reached, drop its pins as
+ * well. */
 void target_peer_failed(struct rma *r, struct context *c, uint16_t node, uint16_t peer,
 	uint8_t error);
 
@@ -325,29 +329,30 @@ void registration_memory_gone(struct rma *r, struct context *c, const void *memo
 
 /* ---------------------------------------------------------------- pins (pins.c) */
 
-/* 0, or ENOSPC. */
+/* Count a pin of the region `key` for the message's sender. Return 0, or ENOSPC. */
 uint8_t remote_pin_grant(struct rma *r, struct context *c, const struct rma_message *m,
 	uint64_t key);
-/* Returns what to answer: 0 or ENOKEY, with WIRE_NONE_LEFT if no pins are left. key 0: there is no
- * such region. */
+/* Release a pin of the region `key` for the message's sender. Return what to answer: 0 or ENOKEY,
+ * with WIRE_NONE_LEFT if no pins are left. key 0: there is no such region. */
 uint32_t remote_pin_release(struct rma *r, struct context *c, const struct rma_message *m,
 	uint64_t key);
-/* An asker ended, or cannot be reached: drop its pins of the context's regions. */
+/* Drop the pins that an asker has of the context's regions, because it ended, or cannot be
+ * reached. */
 void remote_pins_lost(struct rma *r, struct context *c, uint16_t node, uint16_t peer);
 /* Drop all pins of a region that ends; key 0: of all regions of the context. */
 void remote_pins_end(struct rma *r, struct context *c, uint64_t key);
-/* Does anyone pin the region whose node is still in the same life? Such askers are told again that
- * they have pinned it (pins.c, note 3). */
+/* Return whether the region is pinned by anyone whose node is still in the same life. Such askers
+ * are told again that they have pinned it (pins.c, note 3). */
 bool remote_pins_of_others(struct rma *r, struct context *c, uint64_t key, uint64_t now);
 /* Make the frame for a pin whose asker is to be told again. */
 void remote_pins_tell(struct rma *r);
 void remote_pin_told(struct rma *r, unsigned count, uint64_t now);
-/* A context of ours begins to pin elsewhere. Returns false if it may already have pins at too many
- * other contexts. */
+/* Take note that a context of ours begins to pin elsewhere. Return false if it may already have
+ * pins at too many other contexts. */
 bool pinning_begins(struct context *c, struct op *op);
-/* A PIN or UNPIN ended. */
+/* Take note that a PIN or UNPIN ended. */
 void pinning_ends(struct context *c, struct op *op, uint8_t error);
-/* The answer said that no pins are left where op went. */
+/* Take note that no pins are left where op went, as the answer said. */
 void pinning_none_left(struct context *c, const struct op *op);
 bool pinning_any(const struct context *c);
 void pinning_left(struct rma *r, unsigned count, uint8_t error);

@@ -105,7 +105,7 @@ next_stride(struct part_iterator *it, struct part_run *run)
 	return true;
 }
 
-/* The first unit at or after `at` whose bit is `value`, or `units`. */
+/* Return the first unit at or after `at` whose bit is `value`, or `units`. */
 static uint64_t
 find_bit(const uint64_t *bits, uint64_t at, uint64_t units, bool value)
 {

@@ -58,7 +58,7 @@ struct part_iterator {
 	bool done;
 };
 
-/* Returns NULL if *p is valid, otherwise a static sentence that says what is wrong. */
+/* Return NULL if *p is valid, otherwise a static sentence that says what is wrong. */
 const char *part_check(const struct part *p);
 /* Begin an iteration over *p, which must have passed part_check. *p is copied; what it points at is
  * not. */
@@ -69,7 +69,7 @@ void part_seek(struct part_iterator *it, uint64_t from);
 /* Get the next run. Returns false if there are no more. DIFF: bytes that change during the
  * iteration may or may not be found. */
 bool part_next(struct part_iterator *it, struct part_run *run);
-/* Returns the bytes of all runs together. DIFF: this compares all bytes. */
+/* Return the bytes of all runs together. DIFF: this compares all bytes. */
 uint64_t part_total(const struct part *p);
 
 #endif

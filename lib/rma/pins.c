@@ -33,8 +33,8 @@ drop(struct rma *r, struct pin *p)
 	*p = r->pins[--r->pins_used];
 }
 
-/* Returns the current life of the asker's node; 0: it is not there. Within this node nothing is
- * lost (note 4), so its life never changes. */
+/* Return the current life of the asker's node; 0: it is not there. Within this node nothing is lost
+ * (note 4), so its life never changes. */
 static uint32_t
 life_of(const struct rma *r, uint16_t node)
 {
@@ -72,7 +72,7 @@ drop_stale(struct rma *r)
 	}
 }
 
-/* Returns a free record for a region of the context, or NULL. */
+/* Return a free record for a region of the context, or NULL. */
 static struct pin *
 new_pin(struct rma *r, const struct context *c)
 {
@@ -108,7 +108,7 @@ remote_pin_grant(struct rma *r, struct context *c, const struct rma_message *m, 
 	return 0;
 }
 
-/* Returns WIRE_NONE_LEFT if the asker has no pins of this context's regions any more, otherwise
+/* Return WIRE_NONE_LEFT if the asker has no pins of this context's regions any more, otherwise
  * 0. */
 static uint32_t
 none_left(const struct rma *r, const struct context *c, const struct rma_message *m)

@@ -78,16 +78,16 @@ void region_table_init(struct region_table *t, struct region *regions, uint32_t 
  * that group; -ENOSPC if the table is
  * full. */
 int region_add(struct region_table *t, struct region *r, uint64_t random);
-/* Returns the region with that key, for its owner, or NULL. It is valid until it is removed. */
+/* Return the region with that key, for its owner, or NULL. It is valid until it is removed. */
 struct region *region_find(const struct region_table *t, uint64_t key);
 void region_remove(struct region_table *t, struct region *r);
-/* Returns the next region of a context at or after place *at, and advances *at; NULL if there are
- * no more. */
+/* Return the next region of a context at or after place *at, and advance *at; NULL if there are no
+ * more. */
 struct region *region_of(const struct region_table *t, uint16_t ctx, uint32_t *at);
 
-/* Returns the region that an access names, whichever context owns it, or NULL. */
+/* Return the region that an access names, whichever context owns it, or NULL. */
 struct region *region_named(const struct region_table *t, const struct region_access *a);
-/* Is the access allowed? With REGION_OK it sets *r and the offset in it. */
+/* Check whether the access is allowed. With REGION_OK, set *r and the offset in it. */
 enum region_verdict region_check(const struct region_table *t, const struct region_access *a,
 	const struct region **r, uint64_t *offset);
 

@@ -270,8 +270,9 @@ rma_sent(struct rma *r, unsigned count, uint8_t error, uint64_t now)
 	t->n = 0;
 }
 
-/* Only answers, and transfers that refer to an offer, may be sent twice: a receiver for which they
- * are not meant does not know their id. Frames of a closed context are not sent again. */
+/* Return whether a frame may be sent once more. Only answers, and transfers that refer to an offer,
+ * may be sent twice: a receiver for which they are not meant does not know their id. Frames of a
+ * closed context are not sent again. */
 bool
 rma_again(struct rma *r, struct rma_frame *f)
 {
@@ -282,7 +283,7 @@ rma_again(struct rma *r, struct rma_frame *f)
 	return true;
 }
 
-/* A frame that a deregistration waits for has come back. */
+/* Take note that a frame has come back for which a deregistration waits. */
 static void
 reader_gone(struct rma *r, struct context *c)
 {
@@ -292,8 +293,8 @@ reader_gone(struct rma *r, struct context *c)
 	context_has_news(r, c);
 }
 
-/* The frame did not arrive. Later frames of the same transfer must not be sent again, or the
- * transfer would look complete. */
+/* Keep later frames of the same transfer from being sent again after a frame that did not arrive,
+ * or the transfer would look complete. */
 void
 rma_lost(struct rma *r, const struct rma_frame *lost)
 {

@@ -135,7 +135,7 @@ struct rma_message {
 	uint16_t node, peer; /* the sender: its context number without the endpoint bits */
 };
 
-/* Where the bytes of a message go. */
+/* The place to which the bytes of a message go. */
 struct rma_place {
 	struct rma_bytes to; /* starting at to.at */
 	uint64_t offset;     /* with runs: offset in `to` from which the first run's skip counts */
@@ -159,7 +159,7 @@ struct rma_result {
 	bool fetched;   /* it was begun by rma_fetch */
 };
 
-/* What the caller is to do for a context. */
+/* The things that the caller is to do for a context. */
 struct rma_news {
 	uint16_t ctx;
 	uint32_t room;     /* entries of its target's room to give back (proto_ctx_room) */
@@ -192,13 +192,13 @@ struct rma_stat {
 	uint64_t served, refused; /* transfers of others */
 };
 
-/* Returns the bytes of memory that an rma of this configuration needs; 0 if the configuration is
+/* Return the bytes of memory that an rma of this configuration needs; 0 if the configuration is
  * invalid. */
 size_t rma_memsize(const struct rma_config *config);
 /* Build an rma in `memory` (64-byte aligned, zeroed, rma_memsize bytes, owned by the caller).
  * Returns NULL if the configuration is invalid. */
 struct rma *rma_init(void *memory, const struct rma_config *config);
-/* Returns frame i of frames_max, so that the caller can fill in its own fields before the first
+/* Return frame i of frames_max, so that the caller can fill in its own fields before the first
  * pull. */
 struct rma_frame *rma_frame(struct rma *r, uint32_t i);
 
@@ -215,13 +215,14 @@ void rma_close(struct rma *r, uint16_t ctx);
  * Idempotent. */
 void rma_stop(struct rma *r, uint16_t ctx);
 void rma_start(struct rma *r, uint16_t ctx, uint64_t now);
-/* Does a context that closed have to tell others that it left, because they may hold pins for it?
- * rma_tx_leaving gives the frames that tell them, one per call; use it like rma_tx_answers. */
+/* Return whether a context that closed has to tell others that it left, because they may hold pins
+ * for it. rma_tx_leaving gives the frames that tell them, one per call; use it like
+ * rma_tx_answers. */
 bool rma_leaves(const struct rma *r, uint16_t ctx);
 struct rma_frame **rma_tx_leaving(struct rma *r, uint16_t ctx, unsigned *n);
-/* Does the core still have frames of the context? */
+/* Return whether the core still has frames of the context. */
 bool rma_has_frames(const struct rma *r, uint16_t ctx);
-/* A piece of the context's memory goes away: end the regions in it and all that reads or writes
+/* End the regions in a piece of the context's memory that goes away, and all that reads or writes
  * it. */
 void rma_memory_gone(struct rma *r, uint16_t ctx, const void *memory);
 
@@ -248,25 +249,26 @@ struct rma_area_range {
 	uint32_t group, area;
 	uint64_t at, len;
 };
-/* Where that range of a context's area is that members of the group may write. false: there is no
- * such area, it is shorter, or nobody may write it. */
+/* Find the bytes of that range of a context's area, if members of the group may write it. Return
+ * false if there is no such area, it is shorter, or nobody may write it. */
 bool rma_area_writable(const struct rma *r, uint16_t ctx, const struct rma_area_range *range,
 	struct rma_bytes *bytes);
-/* Where the bytes of a context's area are. false: it has no such area. */
+/* Find the bytes of a context's area. Return false if it has no such area. */
 bool rma_area(const struct rma *r, uint16_t ctx, uint32_t group, uint32_t area,
 	struct rma_bytes *bytes);
 
-/* Is this the place of a transfer whose frames the client packs, and not all of which the core has
- * yet? */
+/* Return whether this is the place of a transfer whose frames the client packs, and not all of
+ * which the core has yet. */
 bool rma_is_packed(const struct rma *r, uint16_t ctx, uint32_t place);
-/* The core now has all frames of such a transfer. */
+/* Take note that the core now has all frames of such a transfer. */
 void rma_packed(struct rma *r, uint16_t ctx, uint32_t place, uint64_t now);
-/* The client cannot go on with such a transfer: end it with EFAULT. */
+/* End such a transfer with EFAULT, because the client cannot go on with it. */
 void rma_packed_cancel(struct rma *r, uint16_t ctx, uint32_t place);
-/* A frame of the packed transfer `id` was not Acked: end the transfer with `error`. */
+/* End the packed transfer `id` with `error`, because a frame of it was not Acked. */
 void rma_packed_failed(struct rma *r, uint16_t ctx, uint32_t id, uint8_t error);
-/* A message between matched endpoints was not Acked: end the offers made to that context until now
- * with `error`. They went through the same flow, so they are lost, or their receiver is. */
+/* End the offers made to that context until now with `error`, because a message between matched
+ * endpoints was not Acked. They went through the same flow, so they are lost, or their receiver
+ * is. */
 void rma_offers_lost(struct rma *r, uint16_t ctx, uint16_t node, uint16_t peer, uint8_t error);
 /* Take a frame to carry a packed one within this node: the caller copies len bytes to its head. It
  * counts as sent. Returns NULL if no frame can be had now. */
@@ -288,12 +290,14 @@ struct rma_frame **rma_tx_transfers(struct rma *r, unsigned *n);
  * cannot be sent now, EFAULT if the frames' source is not there, otherwise what is wrong with the
  * destination. */
 void rma_sent(struct rma *r, unsigned count, uint8_t error, uint64_t now);
-/* The flow of a frame was reset: may the frame be sent once more, unchanged? Returns true at most
- * once for a frame, and never if an earlier frame of its transfer was lost. */
+/* Return whether a frame whose flow was reset may be sent once more, unchanged: at most once for a
+ * frame, and never if an earlier frame of its transfer was lost. */
 bool rma_again(struct rma *r, struct rma_frame *f);
-/* A frame was not Acked. Its rma_acked comes later, but before anything new is sent. */
+/* Take note that a frame was not Acked. Its rma_acked comes later, but before anything new is
+ * sent. */
 void rma_lost(struct rma *r, const struct rma_frame *f);
-/* The core, or the other lane, no longer needs the frame. error: 0 or a positive errno. */
+/* Take back a frame that the core, or the other lane, no longer needs. error: 0 or a positive
+ * errno. */
 void rma_acked(struct rma *r, struct rma_frame *f, uint8_t error);
 /* Run the timers; to be called at rma_deadline, which is UINT64_MAX if nothing waits. */
 void rma_tick(struct rma *r, uint64_t now);
@@ -308,9 +312,10 @@ uint64_t rma_deadline(const struct rma *r);
 enum rma_heard rma_target_message(struct rma *r, uint16_t ctx, const struct rma_message *m,
 	struct rma_place *place, uint64_t now);
 void rma_target_placed(struct rma *r, uint16_t ctx, const struct rma_message *m, uint8_t error);
-/* If rma_target_message returns RMA_CHANGE, the caller applies rma_change to the bytes of *place,
- * at `at` where they or a copy of them lie, and then calls rma_target_changed, before it does
- * anything else. before: WIRE_ATOMIC_BYTES, for what was there. error: 0 or EFAULT. */
+/* Apply an atomic operation to the bytes of *place, at `at` where they or a copy of them lie. If
+ * rma_target_message returns RMA_CHANGE, the caller does this, and then calls rma_target_changed,
+ * before it does anything else. before: WIRE_ATOMIC_BYTES, for what was there. error: 0 or
+ * EFAULT. */
 void rma_change(const struct rma_place *place, const struct rma_message *m, void *at, void *before);
 void rma_target_changed(struct rma *r, uint16_t ctx, const struct rma_message *m,
 	const struct rma_place *place, const void *before, uint8_t error);
@@ -322,18 +327,18 @@ enum rma_heard rma_initiator_message(struct rma *r, uint16_t ctx, const struct r
 	struct rma_place *place, uint64_t now);
 void rma_initiator_placed(struct rma *r, uint16_t ctx, const struct rma_message *m, uint64_t placed,
 	uint8_t error);
-/* An initiator within this node ends. Unlike a message, this takes no entry of the target's
- * room. */
+/* Drop the pins of an initiator within this node that ends. Unlike a message, this takes no entry
+ * of the target's room. */
 void rma_peer_left(struct rma *r, uint16_t ctx, uint16_t node, uint16_t peer);
 
 /* ------------------------------------------------------------------ pulling what there is */
 
-/* Returns a set of RMA_HAS_*. */
+/* Return a set of RMA_HAS_*. */
 unsigned rma_has(const struct rma *r);
-/* Returns the next result, valid until the next call for its context; NULL if there is none. */
+/* Return the next result, valid until the next call for its context; NULL if there is none. */
 const struct rma_result *rma_result(struct rma *r);
 bool rma_news(struct rma *r, struct rma_news *out);
-/* Returns the next event for the context's application, or NULL. Once it is in the application's
+/* Return the next event for the context's application, or NULL. Once it is in the application's
  * ring, call rma_event_told. */
 const struct event_slot *rma_event(const struct rma *r, uint16_t ctx);
 void rma_event_told(struct rma *r, uint16_t ctx);
@@ -342,7 +347,7 @@ void rma_event_told(struct rma *r, uint16_t ctx);
  * information */
 
 void rma_stat(const struct rma *r, uint16_t ctx, struct rma_stat *out);
-/* Returns how often others have pinned the region. */
+/* Return how often others have pinned the region. */
 uint32_t rma_pins(const struct rma *r, uint64_t key);
 struct region_table *rma_regions(struct rma *r);
 uint32_t rma_frames_free(const struct rma *r);

@@ -11,7 +11,8 @@
  */
 #include "rma/internal.h"
 
-/* The errno by which the initiator is told of a verdict; pmx_strerror() has the sentences. */
+/* Return the errno by which the initiator is told of a verdict; pmx_strerror() has the
+ * sentences. */
 static uint8_t
 verdict_errno(enum region_verdict v)
 {
@@ -29,7 +30,8 @@ verdict_errno(enum region_verdict v)
 
 /* ------------------------------------------------------------------ access */
 
-/* Whether its sender may use areas of the context and group: it is that context, or a member. */
+/* Return whether the message's sender may use areas of the context and group: it is that context,
+ * or a member. */
 static bool
 is_insider(const struct rma *r, const struct context *c, const struct rma_message *m,
 	uint32_t group)
@@ -151,7 +153,7 @@ push_refuse(struct rma *r, struct context *c, const struct rma_message *m, uint8
 	request_answer(r, c, m, error);
 }
 
-/* The last frame of a push is placed. */
+/* End a push whose last frame is placed: answer it, or let its event be told first. */
 static void
 push_ends(struct rma *r, struct context *c, const struct rma_message *m)
 {
@@ -360,7 +362,7 @@ rma_target_changed(struct rma *r, uint16_t ctx, const struct rma_message *m,
 
 /* ------------------------------------------------------------------ other questions */
 
-/* The receiver of an offer has memory for it, and asks for the bytes to be pushed. */
+/* Begin to push an offer whose receiver has memory for it, and asks for the bytes. */
 static void
 accept_arrives(struct rma *r, struct context *c, const struct rma_message *m)
 {
@@ -385,7 +387,8 @@ is_in(const struct request *q, const struct context *c, const struct rma_message
 	return false;
 }
 
-/* A transfer that is still to be answered needs no other answer to the question. */
+/* Answer the question whether a transfer is still known. A transfer that is still to be answered
+ * needs no other answer to the question. */
 static void
 ask_arrives(struct rma *r, struct context *c, const struct rma_message *m)
 {
@@ -398,7 +401,7 @@ ask_arrives(struct rma *r, struct context *c, const struct rma_message *m)
 		request_answer(r, c, m, ECONNRESET);
 }
 
-/* Memory that can be accessed is pinned already; a PIN with HOLD keeps it so. */
+/* Answer a PIN. Memory that can be accessed is pinned already; a PIN with HOLD keeps it so. */
 static void
 pin_arrives(struct rma *r, struct context *c, const struct rma_message *m, uint64_t now)
 {

@@ -120,7 +120,8 @@ watch(struct coll_adaptation *a)
 	a->own = a->banks[a->own == a->banks[0]];
 }
 
-/* 1; 0: not yet; or an error. */
+/* Tell the other members what the own collectives took, and get the latest times of all. Return 1
+ * when that has ended; 0: not yet; or an error. */
 static int
 tell(struct pmx_group *g, struct coll_adaptation *a)
 {
@@ -145,7 +146,7 @@ tell(struct pmx_group *g, struct coll_adaptation *a)
 	return pmx_test(g->ctx, &a->request, NULL);
 }
 
-/* Whether the network is to be measured, by what all have told. */
+/* Return whether the network is to be measured, by what all members have told. */
 static bool
 judge(struct coll_adaptation *a)
 {

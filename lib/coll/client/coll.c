@@ -14,7 +14,8 @@
 
 #define MEASURE "auto"
 
-/* As the operation of a reduction by a function: members that do something else differ. */
+/* This stands for the operation of a reduction by a function, so that members that do something
+ * else are found to differ. */
 #define BY_FUNCTION UINT32_MAX
 
 /* ------------------------------------------------------------------ plans */
@@ -37,7 +38,8 @@ open_plans(struct pmx_group *g, struct topology *topology, char *error, uint32_t
 	return e;
 }
 
-/* What is found by measuring, waiting for all. */
+/* Measure the network together with all members, and wait for the end. Return 0 and *out, or an
+ * error with a sentence in error. */
 static int
 measured(struct pmx_group *g, struct topology **out, char *error, uint32_t error_len)
 {
@@ -72,8 +74,8 @@ pmx_coll_topology(struct pmx_group *g, const char *text, char *error, uint32_t e
 	return e != 0 ? e : open_plans(g, t, error, error_len);
 }
 
-/* By what the environment says. What is wrong with it is written to stderr, as a collective's error
- * is no place for a sentence. */
+/* Open the plans by what the environment says. Write what is wrong with it to stderr, as a
+ * collective's error is no place for a sentence. */
 static int
 plans_default(struct pmx_group *g)
 {
@@ -282,7 +284,8 @@ pmx_alltoallv(struct pmx_group *g, const void *in, const struct pmx_blocks *in_b
 	return begin(g, &c, request);
 }
 
-/* 0; -EINVAL: there is no such operation; -EMSGSIZE. */
+/* Set the operation and the bytes of a reduction. Return 0; -EINVAL: there is no such operation;
+ * -EMSGSIZE. */
 static int
 reduces(struct call *c, uint64_t count, enum pmx_atomic_type type, enum pmx_atomic_op op)
 {
@@ -333,7 +336,8 @@ pmx_reduce_scatter(struct pmx_group *g, const void *in, void *out, uint64_t coun
 	return e != 0 ? e : begin(g, &c, request);
 }
 
-/* What comes is kept in the collective's buffer: the side has no memory of its own. */
+/* Describe a reduction by a function. The parts that come are kept in the collective's buffer, as
+ * c->out has no memory of its own. */
 static void
 reduces_by(struct call *c, const void *in, void *out, uint64_t len)
 {

@@ -17,10 +17,11 @@
 #define EACH    (64u << 10) /* bytes of a block for which lists of any lengths are made */
 #define ANY     UINT64_MAX
 
-/* What a network is taken for that nobody has described: lines as fast as an engine moves bytes, so
- * that of several plans the one that is fastest on fast lines is taken (measured: allreduce, bcast
- * and reduce of 64 KiB and more; doc/performance.md). The rates are no reason to wait: lists have
- * no timetable then, and windows that fill lines of some 10 Gb/s at a host's reaction times. */
+/* The network that is assumed where nobody has described one. Its lines are as fast as an engine
+ * moves bytes, so that of several plans the one that is fastest on fast lines is taken (measured:
+ * allreduce, bcast and reduce of 64 KiB and more; doc/performance.md). Nothing waits because of
+ * these rates: lists then have no timetable, and have windows that fill lines of some 10 Gb/s at a
+ * host's reaction times. */
 #define ONE_SWITCH "switch s buffer=128K\nhost h[0-%u]\nlink h[0-%u] s bandwidth=60G latency=1us\n"
 
 #define WINDOW (256u << 10)
@@ -62,7 +63,8 @@ by_number(const void *a, const void *b)
 	return *(const uint16_t *)a - *(const uint16_t *)b;
 }
 
-/* All nodes at one switch: hosts are the members' nodes in the order of their numbers. */
+/* Make a topology in which all nodes are at one switch. Its hosts are the members' nodes in the
+ * order of their numbers, and p->nodes becomes the numbers of these hosts. */
 static int
 one_switch(struct coll_plans *p, char *error, uint32_t error_len)
 {
@@ -168,7 +170,7 @@ task_for(const struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_
 	};
 }
 
-/* Sizes of a class have the same generator; `top` is the largest. */
+/* Return the class of a size. All sizes of a class have the same generator; *top is the largest. */
 static uint8_t
 class_of(uint64_t bytes, uint64_t *top)
 {
@@ -215,7 +217,8 @@ choose(struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t bytes,
 	return 0;
 }
 
-/* One KIND=GENERATOR. false: it is none. */
+/* Note what one KIND=GENERATOR asks for. Return false if the word is none, or no such plan can be
+ * made. */
 static bool
 is_asked_for(struct coll_plans *p, char *word)
 {
@@ -260,7 +263,8 @@ plans_ask_for(struct coll_plans *p, const char *generators, char *error, uint32_
 	return e;
 }
 
-/* What this group's frames, and its receivers, cannot take is not used. */
+/* Check whether this group's frames and its receivers can take a plan from a file: otherwise it is
+ * not used. Return 0, or -EINVAL with a sentence in error. */
 static int
 suits(const struct coll_plans *p, const struct coll_plan *plan, char *error, uint32_t error_len)
 {
@@ -334,7 +338,8 @@ is_kept(const struct kept *k, enum coll_kind kind, uint32_t root, uint64_t bytes
 		k->bytes == bytes;
 }
 
-/* The place of a plan: where it is, or the one that was not used for longest. */
+/* Return the place of a plan: the one where it is kept, or the one that was not used for longest,
+ * emptied for it. */
 static struct kept *
 find(struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t bytes)
 {
@@ -353,8 +358,8 @@ find(struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t bytes)
 	return oldest;
 }
 
-/* Whether no message waits for another one: of others, few are under way at a time anyhow, and a
- * window would only cut them into grains. */
+/* Return whether no message of a list waits for another one. Of other lists, few messages are under
+ * way at a time anyhow, and a window would only cut them into grains. */
 static bool
 is_independent(const struct coll_list *l)
 {
@@ -403,7 +408,7 @@ use(struct coll_plans *p, struct kept *k)
 	return k->plan;
 }
 
-/* NULL: no file has it. */
+/* Return the plan of such a collective that was read from a file, or NULL: no file has it. */
 static const struct coll_plan *
 loaded_one(const struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t bytes)
 {

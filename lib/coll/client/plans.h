@@ -11,9 +11,10 @@
 
 struct coll_plans;
 
-/* Makes room for the plans of a group whose members are at these addresses; rank: own. piece: most
+/* Make room for the plans of a group whose members are at these addresses; rank: own. piece: most
  * bytes of a message. topology: passes to the plans, also if this fails; NULL: all nodes are at one
- * switch. 0; -ENOMEM; -EINVAL, with a sentence in error: a member's node is not in it. */
+ * switch. Return 0; -ENOMEM; -EINVAL, with a sentence in error: a member's node is not in the
+ * topology. */
 int plans_open(struct coll_plans **out, const struct pmx_addr *members, uint32_t count,
 	uint32_t rank, uint32_t piece, struct topology *topology, char *error, uint32_t error_len);
 /* Take a kind's plans by a generator, as PMX_COLL_GENERATORS says, "gather=chain,alltoall=phases":
@@ -24,23 +25,23 @@ int plans_ask_for(struct coll_plans *p, const char *generators, char *error, uin
  * root and bytes of one of them, that one. Likewise. */
 int plans_load(struct coll_plans *p, const char *paths, char *error, uint32_t error_len);
 void plans_free(struct coll_plans *p);
-/* What frames cost. */
+/* Return what frames cost in this group's plans. */
 struct coll_params plans_params(const struct coll_plans *p);
-/* How long such a collective takes, as predicted when its generator was chosen: ns; 0: nobody
- * knows, since the network is not known, or a generator was asked for. To be asked after
- * plans_get. */
+/* Return how long such a collective takes, as predicted when its generator was chosen: ns; 0:
+ * nobody knows, since the network is not known, or a generator was asked for. Call it after
+ * plans_get(). */
 uint64_t plans_predicted(const struct coll_plans *p, enum coll_kind kind, uint32_t root,
 	uint64_t bytes);
 /* Begin to measure again what the known network's links carry: of lib/coll/survey.h. */
 int plans_survey(const struct coll_plans *p, struct survey **out);
-/* From now on plan by what that has found, if it differs. Returns whether it does. */
+/* Plan from now on by what that survey has found, if it differs. Return whether it does. */
 bool plans_measured(struct coll_plans *p, const struct survey *s);
-/* The plan of a collective; only the own rank's list is there. It stays until the next call. Errors
- * of coll_plan_make. */
+/* Get the plan of a collective; only the own rank's list is there. It stays until the next call.
+ * Return 0 and *out, or an error of coll_plan_make(). */
 int plans_get(struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t bytes,
 	const struct coll_plan **out);
-/* The same for one of blocks of any lengths, which are not known to all: no time of the plan holds
- * for these. */
+/* Get the plan of a collective whose blocks may have any lengths, which not all members know: no
+ * time of the plan holds for these. It stays until the next call. Return as plans_get(). */
 int plans_get_any(struct coll_plans *p, enum coll_kind kind, uint32_t root,
 	const struct coll_plan **out);
 

@@ -56,14 +56,15 @@ coll_clock_ns(void)
 
 /* ------------------------------------------------------------------ blocks */
 
-/* The rank that a plan's block is of. */
+/* Return the rank to which a plan's block belongs. */
 static uint32_t
 rank_of(const struct coll_plan *p, uint32_t block)
 {
 	return p->block_count == p->ranks ? p->order[block] : 0;
 }
 
-/* Bytes of a block of a side, and where it begins there; NOWHERE: the side does not have it. */
+/* Return the bytes of a block of a side. *begin: where it begins in that side; NOWHERE: the side
+ * does not have it. */
 static uint64_t
 block_of(const struct pmx_group *g, const struct call *c, const struct side *s,
 	const struct coll_plan *p, uint32_t block, uint64_t *begin)
@@ -88,7 +89,7 @@ block_of(const struct pmx_group *g, const struct call *c, const struct side *s,
 
 /* ------------------------------------------------------------------ memory */
 
-/* Bytes that a side spans in the application. */
+/* Return how many bytes of the application's memory a side spans. */
 static uint64_t
 span_of(const struct pmx_group *g, const struct side *s)
 {
@@ -111,7 +112,7 @@ rounded(uint64_t bytes)
 	return (bytes + 63) / 64 * 64;
 }
 
-/* Where things are in a collective's buffer. */
+/* The places of things in a collective's buffer; all: its length. */
 struct room {
 	uint64_t steps, ends, begins, homes, lens, scratch, in, out, all;
 };
@@ -133,7 +134,7 @@ room_for(const struct call *c, const struct coll_plan *p, const struct coll_list
 	return r;
 }
 
-/* Writes the tables of one side. */
+/* Write the tables of one side: where its blocks end, and where they begin in its memory. */
 static void
 write_side(const struct pmx_group *g, const struct call *c, const struct side *s,
 	const struct coll_plan *p, uint64_t *ends, uint64_t *begins)
@@ -254,7 +255,8 @@ collectives_end(struct pmx_group *g)
 	note_ends(g->ctx, n);
 }
 
-/* The engine that ran them is gone. */
+/* End all collectives of the context with -ECONNRESET, as the engine that ran them is gone. Return
+ * 0. */
 int
 collectives_leave(struct pmx_context *ctx)
 {
@@ -297,8 +299,8 @@ collectives_plans(const struct pmx_group *g, struct topology *topology, struct c
 	return e;
 }
 
-/* Where the engine finds a side's bytes: there, or in the copy, which is in the memory of
- * scratch. */
+/* Tell the engine where it finds a side's bytes: in the application's memory, or in the copy, which
+ * is in the memory of scratch. */
 static void
 say_where(struct coll_desc *d, enum coll_buffer buffer, const struct side *s, const void *copy)
 {
@@ -307,7 +309,8 @@ say_where(struct coll_desc *d, enum coll_buffer buffer, const struct side *s, co
 	d->buffer[buffer].memory = s->copied ? d->buffer[COLL_SCRATCH].memory : s->memory;
 }
 
-/* Fills the collective's buffer. own: the engine's number of the memory that it is in. */
+/* Fill the collective's buffer, and note what is to be done with it at the end. own: the engine's
+ * number of the memory that the buffer is in. */
 static void
 describe(struct pmx_group *g, const struct call *c, const struct coll_plan *p,
 	const struct coll_list *l, const struct room *r, uint32_t own, struct coll_note *n)
@@ -380,8 +383,8 @@ submit(struct pmx_group *g, const struct coll_note *n, uint32_t own, uint64_t le
 	ctx_doorbell(g->ctx);
 }
 
-/* Bytes of a side's blocks, and whether the engine shall have a copy of it: all memory that it has
- * not mapped. Returns -EMSGSIZE if it is too long. */
+/* Note how many bytes a side's blocks have, and whether the engine shall have a copy of them: it
+ * has one of all memory that it has not mapped. Return 0, or -EMSGSIZE if the side is too long. */
 static int
 measure(struct pmx_group *g, struct side *s)
 {
@@ -402,7 +405,7 @@ measure(struct pmx_group *g, struct side *s)
 	return 0;
 }
 
-/* Whether a list writes blocks of OUT that are not this rank's, to pass them on. */
+/* Return whether a list writes blocks of OUT that are not this rank's, to pass them on. */
 static bool
 is_relay(const struct pmx_group *g, const struct call *c, const struct coll_plan *p)
 {

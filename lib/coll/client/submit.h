@@ -11,7 +11,8 @@
 
 #define COLL_BYTES_MAX (1ull << 40)
 
-/* How a reduction by a function of the application's ends. */
+/* The end of a reduction by a function of the application: what combines, and where the result
+ * goes. */
 struct by_function {
 	pmx_combine combine; /* NULL: it is copied */
 	void *arg, *out;
@@ -57,45 +58,47 @@ int coll_call_begin(struct pmx_group *g, struct call *c, const struct coll_plan 
 
 /* ---------------------------------------------------------------- submit.c */
 
-/* Makes plans for its members, as plans_open(). */
+/* Make plans for the group's members, as plans_open() does. */
 int collectives_plans(const struct pmx_group *g, struct topology *topology, struct coll_plans **out,
 	char *error, uint32_t error_len);
-/* Begins a collective of the library's own by such a plan: a barrier, an allgather, an allreduce of
- * the greatest of 64-bit numbers, or a survey's round, of which each member has a block to send and
- * one to receive. Errors as of the verbs. */
+/* Begin a collective of the library's own by such a plan: a barrier, an allgather, an allreduce of
+ * the greatest of 64-bit numbers, or a survey's round, in which each member has a block to send and
+ * one to receive. Errors are those of the verbs. */
 int collectives_begin(struct pmx_group *g, const struct coll_plan *p, const void *in, void *out,
 	pmx_request *request);
 
 /* ---------------------------------------------------------------- survey.c */
 
-/* Begins a survey of the group; survey: passes to it, also if this fails. 0; -ENOMEM. */
+/* Begin a survey of the group; survey: passes to it, also if this fails. Return 0; -ENOMEM. */
 int client_survey_new(struct pmx_survey **out, struct pmx_group *g, struct survey *survey);
-/* 0: not yet, after up to so long; 1: it has ended; or why it cannot go on. */
+/* Go on with a survey. Return 0: it has not ended after up to so long; 1: it has ended; or why it
+ * cannot go on. */
 int client_survey_go_on(struct pmx_survey *s, int64_t timeout_us);
 const struct survey *client_survey_of(const struct pmx_survey *s);
 void client_survey_free(struct pmx_survey *s);
-/* The application has closed the group. */
+/* Take the group away from its survey: the application has closed the group. */
 void client_survey_abandon(struct pmx_group *g);
 
 /* ---------------------------------------------------------------- adapt.c */
 
-/* Before a collective begins: 0: it may; -EAGAIN: the members have to tell each other something
- * first, or measure. */
+/* Do what is due before a collective begins. Return 0: it may begin; -EAGAIN: the members have to
+ * tell each other something first, or measure. */
 int adaptation_due(struct pmx_group *g);
-/* One begins that was predicted to take so long, ns; 0: nobody knows. Returns where the time of its
- * end goes, or NULL: nobody needs it. */
+/* Note that a collective begins that was predicted to take so long, ns; 0: nobody knows. Return
+ * where the time of its end goes, or NULL: nobody needs it. */
 uint64_t *adaptation_begins(struct pmx_group *g, uint64_t predicted_ns);
-/* That one could not begin after all. */
+/* Forget the last adaptation_begins(): that collective could not begin after all. */
 void adaptation_has_not_begun(struct pmx_group *g);
 void adaptation_free(struct pmx_group *g);
 
-/* These are the functions of client_coll: coll.c. */
+/* Free what the context knows of its collectives. This and the next two are the functions of
+ * client_coll: coll.c. */
 void collectives_close(struct pmx_context *ctx);
 void collectives_results(struct pmx_context *ctx, const struct completion *c);
 int collectives_leave(struct pmx_context *ctx);
-/* The application has closed the group: its collectives' requests end. */
+/* End the requests of the group's collectives: the application has closed the group. */
 void collectives_abandon(struct pmx_group *g);
-/* The engine has it no more. */
+/* Free the places of the group's collectives: the engine has the group no more. */
 void collectives_end(struct pmx_group *g);
 
 extern const struct client_service client_coll;

@@ -33,7 +33,7 @@ struct pmx_survey {
 	uint64_t *all;  /* [ranks][rounds] */
 };
 
-/* Memory for the rounds up to the next time that times are shared. */
+/* Make room for the rounds up to the next time that times are shared. Return 0 or an error. */
 static int
 make_room(struct pmx_survey *s)
 {
@@ -103,7 +103,7 @@ client_survey_abandon(struct pmx_group *g)
 	g->survey = NULL;
 }
 
-/* Begins what the step is. 0; -EAGAIN: later; or an error. */
+/* Begin the survey's present step. Return 0; -EAGAIN: later; or an error. */
 static int
 begin(struct pmx_survey *s)
 {
@@ -132,7 +132,7 @@ begin(struct pmx_survey *s)
 	return e != 0 ? e : collectives_begin(s->g, p, s->took, s->all, &s->request);
 }
 
-/* What comes after a step that has ended. */
+/* Go to the step that comes after one that has ended. Return 0 or an error. */
 static int
 ended(struct pmx_survey *s)
 {
@@ -219,7 +219,8 @@ pmx_coll_survey(struct pmx_group *g, struct pmx_survey **out)
 	return e != 0 ? e : client_survey_new(out, g, survey);
 }
 
-/* The survey ends with what is not 0. */
+/* Go on with a survey, and free it unless this returns 0: not yet. Return 1 and *text when it has
+ * ended, or an error. */
 static int
 test(struct pmx_survey *s, char **text, int64_t timeout_us)
 {

@@ -34,7 +34,8 @@ job_lay_out(struct coll_job *j, uint8_t *tables, uint32_t steps_max, uint32_t me
 		j->begins[i] = table;
 }
 
-/* Ends of blocks may not go backwards, or the lengths would be nonsense. */
+/* Return whether the ends of blocks never go backwards: if they did, the lengths would be
+ * nonsense. */
 static bool
 is_rising(const uint64_t *ends, uint32_t count)
 {
@@ -77,7 +78,7 @@ job_is_same(struct coll_job *j, const struct bytes *from)
 	return true;
 }
 
-/* The next bytes of a description. false: it is shorter, or not there. */
+/* Copy the next bytes of a description. Return false if it is shorter, or not there. */
 static bool
 pull(const struct bytes *from, uint64_t *at, void *to, size_t len)
 {
@@ -137,7 +138,7 @@ job_read(struct coll_job *j, const struct channel *ch, const struct bytes *from,
 
 /* ------------------------------------------------------------------ where a step's bytes are */
 
-/* Copies between bytes here and [at, at + len) of one of the job's buffers. */
+/* Copy between bytes here and [at, at + len) of one of the job's buffers; write: to the buffer. */
 static int
 access_buffer(struct coll_job *j, struct channel *ch, unsigned buffer, uint64_t at, void *mine,
 	uint32_t len, bool write)
@@ -157,7 +158,8 @@ access_buffer(struct coll_job *j, struct channel *ch, unsigned buffer, uint64_t 
 	return write ? memory_write(&there, 0, mine, len) : memory_read(&there, 0, mine, len);
 }
 
-/* What an area holds goes on at its beginning. */
+/* Copy between bytes here and what a RECV has put into its area of scratch. What an area holds may
+ * go on at the area's beginning. */
 static int
 access_scratch(struct coll_job *j, struct channel *ch, const struct coll_exec *x, uint32_t recv,
 	uint64_t offset, uint8_t *mine, uint32_t len, bool write)
@@ -173,7 +175,7 @@ access_scratch(struct coll_job *j, struct channel *ch, const struct coll_exec *x
 	return e;
 }
 
-/* The same of a run of blocks of IN or OUT, which lie where the client says. */
+/* Copy between bytes here and a run of blocks of IN or OUT, which lie where the client says. */
 static int
 access_blocks(struct coll_job *j, struct channel *ch, unsigned buffer, const struct coll_step *s,
 	uint64_t offset, uint8_t *mine, uint32_t len, bool write)
@@ -209,8 +211,8 @@ access_blocks(struct coll_job *j, struct channel *ch, unsigned buffer, const str
 	return len == 0 ? 0 : -EFAULT;
 }
 
-/* Where the engine has a step's bytes, if they lie together in memory that it has mapped; NULL:
- * they do not. recv: the one that filled SCRATCH. */
+/* Return where the engine has a step's bytes, if they lie together in memory that it has mapped;
+ * NULL: they do not. recv: the step that filled SCRATCH. */
 static uint8_t *
 bytes_here(const struct coll_job *j, const struct channel *ch, const struct coll_exec *x,
 	unsigned buffer, const struct coll_step *s, uint32_t recv, uint64_t offset, uint32_t len)
@@ -237,7 +239,8 @@ bytes_here(const struct coll_job *j, const struct channel *ch, const struct coll
 	return m != NULL ? m->base + (base + at - m->client) : NULL;
 }
 
-/* Of the bytes that a step reads, and of those that it writes. */
+/* Return where the engine has the bytes that a step reads, or NULL; target_here() returns this for
+ * those that it writes. */
 static uint8_t *
 source_here(const struct coll_job *j, const struct channel *ch, const struct coll_exec *x,
 	uint16_t step, uint64_t offset, uint32_t len)
@@ -271,7 +274,8 @@ job_get(struct coll_job *j, struct channel *ch, const struct coll_exec *x, uint1
 				       : access_blocks(j, ch, s->from, s, offset, to, len, false);
 }
 
-/* The bytes that a step writes to, or what is there before. recv: to SCRATCH, that filled it. */
+/* Write a step's bytes to its target, or read what is there before. In SCRATCH the target is the
+ * bytes of a RECV: of this step itself, or of the one whose bytes it combines with. */
 static int
 access_target(struct coll_job *j, struct channel *ch, const struct coll_exec *x, uint16_t step,
 	uint64_t offset, uint8_t *mine, uint32_t len, bool write)
@@ -297,7 +301,7 @@ job_put(struct coll_job *j, struct channel *ch, const struct coll_exec *x, uint1
 	return access_target(j, ch, x, step, offset, (uint8_t *)(uintptr_t)from, len, true);
 }
 
-/* In place: a COPY of bytes to where they are. */
+/* Return whether a step copies bytes to where they are, as in a collective in place. */
 static bool
 is_there_already(const struct coll_job *j, const struct coll_step *s)
 {

@@ -28,13 +28,13 @@ struct coll_job {
 };
 #define JOB_NONE UINT16_MAX
 
-/* Bytes of a job's tables, and where they are. */
+/* Return the bytes of a job's tables, which job_lay_out() then puts into that much memory. */
 size_t job_bytes(uint32_t steps_max, uint32_t members_max);
 void job_lay_out(struct coll_job *j, uint8_t *tables, uint32_t steps_max, uint32_t members_max);
-/* Whether a description is the one that was read last, but for where the buffers are, which is
- * taken over. What is not mapped here is taken for another one. */
+/* Return whether a description is the same as the one that was read last, but for where the buffers
+ * are, and take that over. A description that is not mapped here counts as another one. */
 bool job_is_same(struct coll_job *j, const struct bytes *from);
-/* Copies a description from the client, and its tables as far as they may be that long. 0;
+/* Copy a description from the client, and its tables as far as they may be that long. Return 0;
  * -EFAULT, -EINVAL: then j->list is one that cannot be run. */
 int job_read(struct coll_job *j, const struct channel *ch, const struct bytes *from,
 	uint32_t steps_max, uint32_t members_max);

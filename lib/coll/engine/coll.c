@@ -122,7 +122,7 @@ colls_config(struct engine *e)
 	};
 }
 
-/* The longest piece that fits a frame. */
+/* Return the bytes of the longest piece that fits a frame. */
 static uint32_t
 piece_max(const struct engine *e)
 {
@@ -225,7 +225,7 @@ give_back(struct engine *e, uint32_t index)
 	colls_give(x->colls, index);
 }
 
-/* How far this member is in its group, for the others if it leaves. */
+/* Tell the group how far this member is in its collectives: the others need that if it leaves. */
 static void
 note_part(struct engine *e, uint16_t ctx, uint16_t place)
 {
@@ -283,7 +283,7 @@ coll_results(struct engine *e, struct channel *ch)
 	return c->ended == JOB_NONE;
 }
 
-/* Collectives that wait for a member that has gone. */
+/* End the collectives that wait for a member that has gone. */
 static void
 break_some(struct engine *e)
 {
@@ -315,7 +315,7 @@ coll_open(struct engine *e, struct channel *ch)
 	proto_ctx_permits(e->proto, ch->ctx | WIRE_COLL);
 }
 
-/* The membership's collectives that run are given up. */
+/* Give up the membership's collectives that run. */
 static void
 leave(struct engine *e, struct channel *ch, uint16_t place)
 {
@@ -344,8 +344,9 @@ coll_close(struct engine *e, struct channel *ch, bool linger)
 	service_busy(e, COLL_SERVICE);
 }
 
-/* The endpoint stays open until all has arrived that was sent for collectives of which this member
- * has done its part, however it ended: the others rely on that. */
+/* Close the endpoint when the others need it no more: they rely on it until all has arrived that
+ * was sent for collectives of which this member has done its part, however these ended. Return
+ * whether it was closed. */
 static bool
 coll_closed(struct engine *e, struct channel *ch)
 {
@@ -355,8 +356,9 @@ coll_closed(struct engine *e, struct channel *ch)
 	return true;
 }
 
-/* A context leaves one of its groups, or all of them (GROUP_NO_PLACE), as soon as what it has sent
- * for collectives has arrived, or cannot: the others have only that to go on with. */
+/* Let a context leave all of its groups (GROUP_NO_PLACE), or one of them, and then give up its
+ * collectives there. Return whether it may leave now: it may as soon as what it has sent for
+ * collectives has arrived, or cannot. The others have only that to go on with. */
 static bool
 may_leave(struct engine *e, struct channel *ch, uint16_t place)
 {
@@ -370,7 +372,7 @@ may_leave(struct engine *e, struct channel *ch, uint16_t place)
 
 /* ------------------------------------------------------------------ messages that come */
 
-/* What a member, of this node or another one, sends to a context here. */
+/* Take a message that a member, of this node or another one, sends to a context here. */
 static void
 take(struct engine *e, uint16_t ctx, struct group_addr from, const void *message, uint32_t len)
 {
@@ -431,8 +433,9 @@ frame_ends(struct engine *e, struct coll_frame *f)
 	service_busy(e, COLL_SERVICE);
 }
 
-/* Nobody sends it again. A member that has left, or is another one now, says so by its group; one
- * that cannot be reached from here does not, and would be waited for without end. */
+/* End a frame that nobody sends again: it has arrived (error 0), or was lost. A member that has
+ * left, or is another one now, says so by its group; one that cannot be reached from here does not,
+ * and would be waited for without end, so the group is told. */
 static void
 frame_lost(struct engine *e, struct coll_frame *f, int error)
 {
@@ -452,7 +455,8 @@ take_local(struct engine *e, const struct coll_frame *f)
 		take(e, f->to_ctx, from, f->bytes, f->len);
 }
 
-/* A message within this node: to the lane of its context, or back to that of its sender. */
+/* Take a message within this node. On the lane of its context, deliver it and send the frame back;
+ * back on the lane of its sender, end the frame. */
 static void
 coll_handed_over(struct engine *e, uint64_t handle)
 {
@@ -484,7 +488,7 @@ send_local(struct engine *e, struct coll_frame *f)
 	engine_wake(lane);
 }
 
-/* false: the core has no room now. */
+/* Send a frame. Return false: the core has no room now. */
 static bool
 send_frame(struct engine *e, struct coll_frame *f)
 {
@@ -512,7 +516,7 @@ send_frame(struct engine *e, struct coll_frame *f)
 	return true;
 }
 
-/* Fills a frame and sends it, or holds it until there is room. */
+/* Fill a frame and send it, or hold it until there is room. */
 static void
 send(struct engine *e, const struct colls_do *d)
 {
@@ -561,7 +565,8 @@ coll_completed(struct engine *e, struct channel *ch, uint64_t handle, uint8_t er
 
 /* ------------------------------------------------------------------ from clients */
 
-/* 0, or -errno: the client has not kept to what its library does. */
+/* Begin a collective that a client has submitted. Return 0, or -errno: the client has not kept to
+ * what its library does. */
 static int
 begin(struct engine *e, struct channel *ch, const struct submission *s)
 {
@@ -729,7 +734,7 @@ coll_drained(const struct engine *e, const struct channel *ch)
 	return ch == NULL || coll_channel(ch)->frames == 0;
 }
 
-/* What a job is beside its tables. */
+/* Save the lane's collectives, and each job that is used, with its tables. */
 static void
 coll_save(const struct engine *e, struct image_out *o)
 {

@@ -62,7 +62,7 @@ struct lhs_end {
 	uint32_t size_offset;
 };
 
-/* Returns true if the four numbers are consistent. */
+/* Return whether the four numbers are consistent. */
 bool lhs_config_ok(const struct lhs_config *c);
 /* Set up an end at position 0. Memory: entries * entry_bytes zeroed bytes, 64-byte aligned. */
 void lhs_end_init(struct lhs_end *end, const struct lhs_config *c, void *memory);

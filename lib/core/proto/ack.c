@@ -79,11 +79,12 @@ free_acked(struct proto *p, struct flow *f, struct path *t, uint32_t ack)
 	return bytes;
 }
 
-/* The timeout is computed from the whole round trip, and the smallest one is what the network takes
- * when nothing waits. Congestion control gets the round trip without the time that the frame and
- * its Ack may have waited for the two hosts to poll, because a host that shares its CPU does not
- * mean a congested network. After a long absence that is less than the network can take, so it says
- * nothing of the smallest round trip. */
+/* Measure the round trip that the frame's echo tells. Return the part of it that congestion control
+ * gets; 0 if there is no echo. The timeout is computed from the whole round trip, and the smallest
+ * one is what the network takes when nothing waits. Congestion control gets the round trip without
+ * the time that the frame and its Ack may have waited for the two hosts to poll, because a host
+ * that shares its CPU does not mean a congested network. After a long absence that is less than the
+ * network can take, so it says nothing of the smallest round trip. */
 static uint32_t
 measure_rtt(struct proto *p, struct path *t, const struct wire_hdr *h, uint32_t now_ts)
 {
@@ -100,8 +101,8 @@ measure_rtt(struct proto *p, struct path *t, const struct wire_hdr *h, uint32_t 
 	return t->cc.last_rtt = rtt > hosts ? rtt - hosts : 1;
 }
 
-/* Nothing is in flight. The Ack that brings credit may be lost, so ask for credit when it does not
- * come. */
+/* Start the timer by which the flow asks for credit, if it lacks some: the Ack that brings credit
+ * may be lost. To be called when nothing is in flight. */
 void
 flow_await_credit(struct proto *p, struct flow *f, uint64_t now)
 {
@@ -113,7 +114,7 @@ flow_await_credit(struct proto *p, struct flow *f, uint64_t now)
 	}
 }
 
-/* Notes that the longest of so many frames that were Acked, from the first on, passes. */
+/* Note that the longest of so many frames that were Acked, from `first` on, passes. */
 static void
 learn_length(struct proto *p, struct path *t, uint32_t first, uint32_t frames)
 {
@@ -223,8 +224,8 @@ lose_named(struct proto *p, struct flow *f, struct path *t, const struct wire_hd
 	return found;
 }
 
-/* The life of the receiver to which the flow was opened has ended. Acks what had come to it, if the
- * frame tells that. Returns false if not, or if it is old. */
+/* Take in the Ack of what had come to the life of the receiver to which the flow was opened, and
+ * which has ended. Return false if the frame has no such Ack, or if it is old. */
 static bool
 ack_from_the_ended(struct proto *p, struct flow *f, const struct wire_hdr *h)
 {
@@ -243,8 +244,8 @@ ack_from_the_ended(struct proto *p, struct flow *f, const struct wire_hdr *h)
 	return true;
 }
 
-/* May messages of the flow that did not come to one life of the receiver go to the next? Not those
- * of a watched flow, nor those that belong to earlier ones. */
+/* Return whether messages of the flow that did not come to one life of the receiver may go to the
+ * next. Those of a watched flow may not, nor may those that belong to earlier ones. */
 static bool
 may_go_on(const struct flow *f)
 {
@@ -253,8 +254,8 @@ may_go_on(const struct flow *f)
 	return f->watchers == 0 && (endpoint == 0 || endpoint == WIRE_MATCHED);
 }
 
-/* The receiver has ended, and another life of it is there. Returns whether the flow goes on with
- * that. */
+/* Go on with another life of the receiver, after the frame told that the last one has ended. Return
+ * whether the flow goes on with that. */
 bool
 flow_go_on(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t now)
 {
@@ -264,7 +265,8 @@ flow_go_on(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t n
 	return true;
 }
 
-/* The peer's context is not open: so it answers the frame that was sent at `echo`. */
+/* Take in that the peer's context is not open, as it answers to the frame that was sent at `echo`.
+ * End the flow's messages if they do not wait for longer. */
 static void
 refused(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t now)
 {
@@ -316,8 +318,8 @@ nack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_
 	flow_activate(p, f);
 }
 
-/* The peer opens its direction of the flow, and has no receive state for ours: the life of the peer
- * to which we opened the flow may have ended. */
+/* Take in that the peer opens its direction of the flow and has no receive state for ours: the life
+ * of the peer to which we opened the flow may have ended. */
 void
 flow_peer_began(struct proto *p, struct flow *f)
 {
@@ -325,8 +327,8 @@ flow_peer_began(struct proto *p, struct flow *f)
 
 	f->flags &= ~FLOW_REFUSED;
 	if (f->tx_state == FLOW_TX_OPEN) {
-		/* What is in flight and was not refused may have crossed the peer's frame. So may
-		 * have what was Acked, which matters only if the flow is watched. */
+		/* Frames in flight that were not refused may have crossed the peer's frame. So may
+		 * frames that were Acked, which matters only if the flow is watched. */
 		if (refused && may_go_on(f))
 			flow_reopen(p, f, p->stamp_at);
 		else if (refused || (f->tx_head == NIL && f->watchers == 0))

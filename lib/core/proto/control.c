@@ -53,7 +53,7 @@ proto_age_ms(const struct proto *p)
 	return (uint32_t)((p->begun_at - p->born_at) / (p->cfg.ticks_per_sec / 1000));
 }
 
-/* Writes what this node tells the peer of that number; nonce 0: what it tells all. */
+/* Write what this node tells the peer of that number. nonce 0: write what it tells all. */
 static void
 put_hello(const struct proto *p, uint16_t node, uint32_t nonce, uint32_t echo, void *to)
 {

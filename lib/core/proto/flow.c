@@ -31,7 +31,8 @@ flow_has_begun(const struct flow *f)
 	return f->frags_left || !list_empty(&f->ooo);
 }
 
-/* Is room, or anything else, set aside for frames that the flow's sender has yet to send? */
+/* Return whether room, or anything else, is set aside for frames that the flow's sender has yet to
+ * send. */
 bool
 flow_holds(const struct flow *f)
 {
@@ -91,7 +92,8 @@ reclaim_one(struct proto *p, uint32_t ctx, uint64_t now)
 	return true;
 }
 
-/* The flow's context is held: what was in flight waits, and its timer runs for note 3 only. */
+/* Hold up a flow whose context is held: what was in flight waits, and the flow's timer runs only
+ * for note 3 of freeze.c. */
 static void
 hold(struct proto *p, struct flow *f, uint64_t now)
 {
@@ -194,9 +196,9 @@ flow_fail(struct proto *p, struct flow *f, uint8_t error)
 		path_activate(p, t);
 }
 
-/* The life of the receiver to which the flow was opened has ended, and nothing of what is queued
- * came to it, but for a message of which the first part did: that ends. The others go to the
- * receiver's next life. */
+/* Open the flow anew to the receiver's next life, and let what is queued go there. The life to
+ * which the flow was opened has ended, and nothing of what is queued came to it, but for a message
+ * of which the first part did. That message ends. */
 void
 flow_reopen(struct proto *p, struct flow *f, uint64_t now)
 {

@@ -21,7 +21,8 @@
 
 #include "core/proto/internal.h"
 
-/* How many frames a frozen flow may still send: the rest of the message that it has begun. */
+/* Return how many frames a frozen flow may still send: the rest of the message that it has
+ * begun. */
 uint32_t
 flow_rest(const struct proto *p, const struct flow *f)
 {
@@ -34,7 +35,8 @@ flow_rest(const struct proto *p, const struct flow *f)
 	return n;
 }
 
-/* Is nothing of the flow on its way, and nothing to be sent without the receiver's word? */
+/* Return whether nothing of the flow is on its way, and nothing is to be sent without the
+ * receiver's word. */
 static bool
 is_settled(const struct proto *p, const struct flow *f)
 {
@@ -47,8 +49,9 @@ is_settled(const struct proto *p, const struct flow *f)
 	return f->lost == 0 && flow_rest(p, f) == 0;
 }
 
-/* Of a settled flow, only a question for room can be on its way, and it was not answered in time:
- * it is not asked again, and it no longer takes of the window that the path's flows share. */
+/* Withdraw a question for room, the only frame of a settled flow that can be on its way. It was not
+ * answered in time: it is not asked again, and it no longer takes of the window that the path's
+ * flows share. */
 static void
 withdraw(struct proto *p, struct flow *f)
 {
@@ -81,10 +84,10 @@ flow_frozen_timer(struct proto *p, struct flow *f, uint64_t now)
 	return true;
 }
 
-/* The flow's sender says that it is frozen, and that the frame `seq` is the next that it has no Ack
- * of. Only that of the same life is kept: the flow of a later one has not begun yet. The part of a
- * message that is here is kept only while no other sender wants its room, or no longer than that of
- * a sender that is silent. */
+/* Keep what was received of a flow whose sender says that it is frozen, and that the frame `seq` is
+ * the next that it has no Ack of. Only that of the same life is kept: the flow of a later one has
+ * not begun yet. The part of a message that is here is kept only while no other sender wants its
+ * room, or no longer than that of a sender that is silent. */
 void
 flow_keep(struct proto *p, struct flow *f, uint32_t seq, uint64_t now)
 {
@@ -96,7 +99,7 @@ flow_keep(struct proto *p, struct flow *f, uint32_t seq, uint64_t now)
 	room_pass(p, f);
 }
 
-/* Goes on with what the flow has to send, as if it had just been heard of. */
+/* Go on with what the flow has to send, as if it had just been heard of. */
 static void
 thaw(struct proto *p, struct flow *f, uint64_t now)
 {
@@ -125,8 +128,8 @@ thaw(struct proto *p, struct flow *f, uint64_t now)
 	flow_activate(p, f);
 }
 
-/* The first flow of the context from that index on, or NIL. seen: how many there were before, to
- * end with the last one. */
+/* Return the first flow of the context from that index on, or NIL. *seen counts those that were
+ * found, so that the search ends with the last one. */
 static uint32_t
 next_flow(const struct proto *p, uint16_t ctx, uint32_t from, uint32_t *seen)
 {
@@ -214,7 +217,7 @@ proto_ctx_thaw(struct proto *p, uint16_t ctx, uint64_t now)
 
 /* ------------------------------------------------------------------ parking: note 4 */
 
-/* How many frames of the flow's unfinished message count in proto.assembling. */
+/* Return how many frames of the flow's unfinished message count in proto.assembling. */
 static uint32_t
 assembles(const struct proto *p, const struct flow *f)
 {

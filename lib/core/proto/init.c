@@ -23,7 +23,7 @@ proto_flow_bytes(void)
 	return sizeof(struct flow);
 }
 
-/* Where each array lies, from the start of the block. */
+/* The place of each array, from the start of the block. */
 struct layout {
 	size_t txds, rxds, flows, paths, ctxs, buckets, path_of, timers, arrivals, links_of, end;
 	uint32_t bucket_count;
@@ -199,8 +199,8 @@ proto_init(void *memory, const struct proto_config *config, uint64_t now)
 _Static_assert(sizeof(struct proto_config) == 192,
 	"a field of struct proto_config came or went: shall config_terms compare it?");
 
-/* The parts of a configuration that must be equal for a core to move from one to the other, besides
- * the algorithm. */
+/* Write to `terms` the parts of a configuration that must be equal for a core to move from one to
+ * the other, besides the algorithm. */
 static void
 config_terms(const struct proto_config *c, uint64_t terms[CONFIG_TERMS])
 {
@@ -319,7 +319,7 @@ proto_path_stat(const struct proto *p, uint16_t node, struct proto_path_stat *ou
 	return true;
 }
 
-/* The path to that node if there is a session; otherwise NULL. */
+/* Return the path to that node if there is a session; otherwise NULL. */
 static const struct path *
 open_path(const struct proto *p, uint16_t node)
 {

@@ -225,7 +225,7 @@ struct path {
 	uint64_t wanted_until; /* proto_node_wanted */
 };
 
-/* What is known of a flow whose frames come by several links: order.c. */
+/* The facts about a flow whose frames come by several links: order.c. */
 struct arrivals {
 	uint32_t high[PROTO_LINKS_MAX]; /* one past the newest of each link, since frames are
 					 * held */
@@ -234,14 +234,14 @@ struct arrivals {
 	uint32_t mark, mark_ts;         /* rcv_high at that time stamp */
 };
 
-/* ... of a node that sends by several links. */
+/* The facts about a node that sends by several links. */
 struct node_links {
 	uint32_t base[PROTO_LINKS_MAX]; /* smallest round trip by each link, time stamp units; 0 =
 					 * not known */
 	uint8_t expected;               /* proto_node_links */
 };
 
-/* Whether a context is frozen: freeze.c. */
+/* The states of a context that may be frozen: freeze.c. */
 enum context_frozen {
 	CONTEXT_GOES,   /* it is not */
 	CONTEXT_DRAINS, /* it begins nothing, and what it has sent is sent until it is Acked */
@@ -291,7 +291,7 @@ struct wheel {
 	uint32_t shift;  /* a slot is 1 << shift ticks */
 };
 
-/* What is known of the senders to this node; times in time stamp units: share.c */
+/* The facts about the senders to this node, with times in time stamp units: share.c. */
 struct share {
 	uint16_t each;              /* frames in flight that every Ack allows, 0 = no bound */
 	uint16_t chance;            /* ... plus one, with a probability of chance / 65535 */
@@ -428,7 +428,7 @@ coarse_of(struct proto *p, uint64_t now)
 	return (uint16_t)(stamp_of(p, now) >> COARSE_SHIFT);
 }
 
-/* Time stamp units that frames of this turn may have waited in the host. */
+/* Return the time stamp units that frames of this turn may have waited in the host. */
 static inline uint32_t
 gap_of(struct proto *p)
 {
@@ -482,9 +482,9 @@ have_clear(struct flow *f, uint32_t seq)
 	f->have[(seq % WIRE_WINDOW_MAX) / 64] &= ~(1ull << (seq % 64));
 }
 
-/* Returns a random number, to nobody's knowledge the next one. */
+/* Return a random number. Nobody knows the next one. */
 uint64_t proto_random(struct proto *p);
-/* Returns the secret of this node that only that one is told: the same on all lanes. */
+/* Return the secret of this node that only that other node is told. It is the same on all lanes. */
 uint64_t proto_secret(const struct proto *p, uint16_t node);
 
 /* wheel.c */
@@ -530,10 +530,11 @@ void flow_freeze(struct proto *p, struct flow *f, uint64_t now);
 void flow_fail(struct proto *p, struct flow *f, uint8_t error);
 void flow_reopen(struct proto *p, struct flow *f, uint64_t now);
 void flow_abort_rx(struct proto *p, struct flow *f, enum flow_rx_state state);
-/* Its sender has been silent for too long: flow.c, note 3. */
+/* Give up what is set aside for the flow's sender, which has been silent for too long: flow.c, note
+ * 3. */
 void flow_give_up_sender(struct proto *p, struct flow *f);
 void flow_forget(struct proto *p, uint32_t index);
-/* Is a part of a message here, of which the rest is to come? */
+/* Return whether a part of a message is here, of which the rest is to come. */
 bool flow_has_begun(const struct flow *f);
 bool flow_holds(const struct flow *f);
 bool flow_idle_enough(const struct proto *p, const struct flow *f, uint64_t now, uint64_t idle);
@@ -550,12 +551,12 @@ void flow_thaw_all(struct proto *p, uint16_t ctx, uint64_t now);
 /* path.c */
 uint32_t path_get(struct proto *p, uint16_t node, uint64_t now);
 void path_greet(struct proto *p, struct path *t, uint16_t src_ctx, uint16_t dst_ctx, bool ask);
-/* A frame with so many bytes of payload was sent and not answered: ask whether such frames pass at
- * all. */
+/* Ask whether frames with so many bytes of payload pass at all, because one was sent and not
+ * answered. */
 void path_probe_size(struct proto *p, struct path *t, uint32_t len);
-/* A frame with so many bytes of payload, more than path.passes, has reached the peer. */
+/* Note that a frame with so many bytes of payload, more than path.passes, has reached the peer. */
 void path_passes(struct path *t, uint32_t len);
-/* A PONG with that sequence number came. */
+/* Handle a PONG with that sequence number. */
 void path_answered(struct proto *p, struct path *t, uint32_t seq);
 /* Ask a peer without a session for one, now and by timers. */
 void path_ask(struct proto *p, struct path *t, uint16_t src_ctx, uint16_t dst_ctx, uint64_t now);
@@ -603,7 +604,7 @@ bucket_of(const struct proto *p, uint64_t key)
 	return (uint32_t)((key * 0x9E3779B97F4A7C15u) >> 32) & p->bucket_mask;
 }
 
-/* The flow of that key, or NIL. */
+/* Return the flow of that key, or NIL. */
 static inline uint32_t
 flow_search(const struct proto *p, uint64_t key)
 {
@@ -614,7 +615,7 @@ flow_search(const struct proto *p, uint64_t key)
 	return i;
 }
 
-/* The same for a received frame: `last_flow` is looked at first. */
+/* Return the flow of a received frame, or NIL. Look at `last_flow` first. */
 static inline uint32_t
 flow_find(struct proto *p, uint16_t ctx, uint16_t node, uint16_t peer_ctx)
 {
@@ -636,15 +637,15 @@ flow_index(const struct proto *p, const struct flow *f)
 	return (uint32_t)(f - p->flows);
 }
 
-/* Something is set aside for the flow's sender, so check now and then whether the sender is still
- * there. */
+/* Check now and then whether the flow's sender is still there, because something is set aside for
+ * it. */
 static inline void
 flow_watch(struct proto *p, struct flow *f)
 {
 	timer_arm(p, flow_index(p, f), p->stamp_at + p->memory);
 }
 
-/* Returns the sequence up to which the flow may send before its next Ack, given that none of its
+/* Return the sequence up to which the flow may send before its next Ack, given that none of its
  * frames counts as lost. */
 static inline uint32_t
 flow_limit(const struct flow *f, const struct path *t)
@@ -656,15 +657,15 @@ flow_limit(const struct flow *f, const struct path *t)
 	return wire_seq_before(f->credit_end, end) ? f->credit_end : end;
 }
 
-/* No message leaves at once: something waits, or is missing. */
+/* Let no message leave at once, because something waits, or is missing. */
 static inline void
 flow_forbid_now(struct flow *f)
 {
 	f->now_end = f->snd_nxt;
 }
 
-/* Something of the flow's state changed: may messages leave at once again? The last that its window
- * allows may not, for it asks for an Ack. */
+/* Find out anew whether messages may leave at once, after something of the flow's state changed.
+ * The last that its window allows may not, for it asks for an Ack. */
 static inline void
 flow_allow_now(struct flow *f, const struct path *t)
 {
@@ -674,7 +675,7 @@ flow_allow_now(struct flow *f, const struct path *t)
 		f->now_end = flow_limit(f, t) - 1;
 }
 
-/* A sent frame is no longer counted as in flight, or as kept by the peer. */
+/* Stop counting a sent frame as in flight, or as kept by the peer. */
 static inline void
 txd_landed(struct flow *f, struct path *t, const struct txd *d)
 {
@@ -696,8 +697,9 @@ txd_lose(struct flow *f, struct path *t, struct txd *d)
 	flow_forbid_now(f);
 }
 
-/* A frame is of another flow than the one before it: shall share_look() see it? Not if a frame of
- * the same node was the last that it saw, unless it is the flow's first in this round. */
+/* Return whether share_look() shall see a frame, which is of another flow than the one before it.
+ * It shall not if a frame of the same node was the last that it saw, unless this one is the flow's
+ * first in this round. */
 static inline bool
 share_wants(const struct proto *p, const struct flow *f)
 {
@@ -705,7 +707,7 @@ share_wants(const struct proto *p, const struct flow *f)
 		(f->path != p->share.last_path || (int32_t)(f->heard_ts - p->share.round_ts) < 0);
 }
 
-/* Does the same as room_credit(), without a call in the common case. */
+/* Return the same as room_credit(), without a call in the common case. */
 static inline uint16_t
 flow_credit(struct proto *p, struct flow *f)
 {
@@ -718,7 +720,7 @@ flow_credit(struct proto *p, struct flow *f)
 	return (uint16_t)(room < WIRE_WINDOW_MAX ? room : WIRE_WINDOW_MAX);
 }
 
-/* The flow may have something to send now. */
+/* Enlist the flow among those that may send, because it may have something to send now. */
 static inline void
 flow_activate(struct proto *p, struct flow *f)
 {

@@ -37,7 +37,7 @@ proto_rx_link(struct proto *p, unsigned link)
 	p->rx_link = (uint8_t)link;
 }
 
-/* Returns whether frames of the node come by several links now. */
+/* Return whether frames of the node come by several links now. */
 bool
 order_is_mixed(const struct proto *p, uint16_t node)
 {
@@ -46,14 +46,14 @@ order_is_mixed(const struct proto *p, uint16_t node)
 	return (links & (links - 1)) != 0;
 }
 
-/* How long a missing frame may still come by another link than later ones: note 2. */
+/* Return how long a missing frame may still come by another link than later ones: note 2. */
 uint32_t
 order_wait(const struct path *t)
 {
 	return t->srtt / 8 + WAIT_LEAST;
 }
 
-/* A frame came while others are held, or are about to be. */
+/* Note that a frame came while others are held, or are about to be. */
 static void
 note(struct proto *p, struct flow *f, struct arrivals *a, uint32_t seq)
 {
@@ -66,7 +66,7 @@ note(struct proto *p, struct flow *f, struct arrivals *a, uint32_t seq)
 	}
 }
 
-/* A frame out of order is about to be held. */
+/* Note that a frame out of order is about to be held. */
 void
 order_hold(struct proto *p, struct flow *f, uint32_t seq)
 {
@@ -82,7 +82,7 @@ order_hold(struct proto *p, struct flow *f, uint32_t seq)
 	note(p, f, a, seq);
 }
 
-/* The flow's next frame came; others may be held. */
+/* Note that the flow's next frame came; others may be held. */
 void
 order_next(struct proto *p, struct flow *f, uint32_t seq)
 {
@@ -96,7 +96,7 @@ latest(uint32_t a, uint32_t b)
 	return wire_seq_before(a, b) ? b : a;
 }
 
-/* Returns the sequence below which all frames that were not received count as lost: rcv_nxt up to
+/* Return the sequence below which all frames that were not received count as lost: rcv_nxt up to
  * rcv_high. */
 uint32_t
 order_lost_end(const struct proto *p, const struct flow *f)
@@ -118,7 +118,7 @@ order_lost_end(const struct proto *p, const struct flow *f)
 	return latest(end, f->rcv_nxt);
 }
 
-/* Returns whether there is a lost frame that was none when this was last asked. */
+/* Return whether there is a lost frame that was none when this was last asked. */
 bool
 order_new_hole(struct proto *p, struct flow *f)
 {
@@ -133,8 +133,8 @@ order_new_hole(struct proto *p, struct flow *f)
 	return found;
 }
 
-/* Returns the round trip as it would be by the shortest link: note 3. alone: of an Ack that came by
- * itself. */
+/* Return the round trip as it would be by the shortest link: note 3. alone: it was measured by an
+ * Ack that came by itself. */
 uint32_t
 order_rtt(struct proto *p, uint16_t node, bool alone, uint32_t rtt)
 {
@@ -159,7 +159,7 @@ order_rtt(struct proto *p, uint16_t node, bool alone, uint32_t rtt)
 	return rtt < least ? rtt : least; /* they went by a shorter link than `ways` has */
 }
 
-/* The node is in a new life, maybe elsewhere. */
+/* Forget the smallest round trips to the node, which is in a new life, maybe elsewhere. */
 void
 order_forget(struct proto *p, uint16_t node)
 {
@@ -167,7 +167,7 @@ order_forget(struct proto *p, uint16_t node)
 		p->links_of[node].base[i] = 0;
 }
 
-/* Returns whether the newest frame came by the first of the node's links: one-way delays are those
+/* Return whether the newest frame came by the first of the node's links: one-way delays are those
  * of one link. */
 bool
 order_is_first(const struct proto *p, uint16_t node)

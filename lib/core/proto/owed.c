@@ -43,7 +43,8 @@ ack_urgent(struct proto *p, struct flow *f, uint16_t flags)
 	enlist(p, f, &p->acks_urgent, FLOW_URGENT);
 }
 
-/* A frame was received, whose Ack may be delayed (PM-ACKC). acks_due is ordered by ack_at. */
+/* Owe an Ack for a frame that was received. The Ack may be delayed (PM-ACKC). acks_due is ordered
+ * by ack_at. */
 void
 ack_owe(struct proto *p, struct flow *f, uint64_t now)
 {

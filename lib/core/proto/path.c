@@ -129,7 +129,7 @@ proto_node_wanted(struct proto *p, uint16_t ctx, uint16_t node, uint64_t until, 
 	}
 }
 
-/* The peer is in a new life, or dead: end all flows of its old life. */
+/* End all flows of the peer's old life, when it is in a new life or dead. */
 static void
 reset_flows(struct proto *p, struct path *t, uint8_t error, enum flow_rx_state rx)
 {
@@ -147,8 +147,9 @@ reset_flows(struct proto *p, struct path *t, uint8_t error, enum flow_rx_state r
 	t->flows = (struct list){NIL, NIL};
 }
 
-/* The peer is in a new life after a death. The flows ended at its death, but still remember their
- * sequences, and the new life may begin with any sequence. */
+/* Forget what the flows have received, when the peer is in a new life after a death. The flows
+ * ended at its death, but still remember their sequences, and the new life may begin with any
+ * sequence. */
 static void
 forget_received(struct proto *p, struct path *t)
 {
@@ -173,8 +174,8 @@ proto_node_gone(struct proto *p, uint16_t node)
 	t->asked = 0;
 }
 
-/* What waits for the handshake was cut into frames for this node's own links. Flows with one that
- * the peer does not take end. */
+/* End the flows that have a frame longer than the peer takes. Messages that wait for the handshake
+ * were cut into frames for this node's own links. */
 static void
 refuse_long(struct proto *p, const struct path *t)
 {
@@ -326,8 +327,8 @@ path_rx_hello(struct proto *p, const struct wire_hdr *h, uint64_t now)
 		timer_arm(p, path_timer_index(p, t), now + p->keepalive);
 }
 
-/* Nobody has answered for `silence` ticks. Ends what does not wait for longer to be opened; returns
- * whether anything does. */
+/* End what does not wait for longer to be opened, when nobody has answered for `silence` ticks.
+ * Return whether anything waits for longer. */
 static bool
 is_awaited(struct proto *p, struct path *t, uint64_t silence)
 {
@@ -449,7 +450,7 @@ path_rtt(struct proto *p, struct path *t, uint32_t rtt)
 	t->probe = p->cfg.probes && probe < t->rto ? probe : t->rto;
 }
 
-/* The flow's frames in flight were not Acked in time: cut the window. */
+/* Cut the window, because the flow's frames in flight were not Acked in time. */
 void
 path_timeout(struct proto *p, struct path *t, uint32_t flow, uint32_t now_ts)
 {
@@ -486,7 +487,7 @@ proto_path_permitted(struct proto *p, uint16_t node, uint32_t bytes)
 	path_activate(p, &p->paths[index]);
 }
 
-/* The first Ack of the flow after its timeout. */
+/* Take in the first Ack of the flow after its timeout, which may undo the cut of the window. */
 void
 path_acked_late(struct proto *p, struct path *t, uint32_t flow, const struct wire_hdr *h)
 {

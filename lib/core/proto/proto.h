@@ -190,7 +190,7 @@ struct proto_completion {
 	uint16_t dst_node, dst_ctx; /* with an error: the destination */
 };
 
-/* What proto_rx did with the handle. */
+/* The results of proto_rx, which tell what it did with the handle. */
 enum proto_rx_result {
 	PROTO_RX_DONE,    /* not kept: the caller frees it */
 	PROTO_RX_KEPT,    /* kept: it comes back by proto_deliver or proto_release */
@@ -225,7 +225,7 @@ struct proto_path_stat {
 	char name[WIRE_NAME_BYTES + 1];
 };
 
-/* Returns the bytes of memory that a proto of this configuration needs; 0 if the configuration is
+/* Return the bytes of memory that a proto of this configuration needs; 0 if the configuration is
  * invalid. */
 size_t proto_memsize(const struct proto_config *config);
 /* Build a proto in `memory` (64-byte aligned, zeroed, proto_memsize bytes, owned by the caller).
@@ -238,7 +238,7 @@ struct proto *proto_init(void *memory, const struct proto_config *config, uint64
  * not be used any more. Returns NULL if *config does not match the core's own (all but epoch, key,
  * what HELLO tells besides, a tick rate within 1/64, and cc, which must be the same algorithm). */
 struct proto *proto_adopt(void *memory, const struct proto_config *config);
-/* Returns a number that differs between builds whose layouts of that memory differ. */
+/* Return a number that differs between builds whose layouts of that memory differ. */
 uint32_t proto_form(void);
 /* Returns the handle that replaces `handle`. len: bytes of its payload; sent: whether it belongs to
  * a message sent or to a received frame. */
@@ -251,32 +251,32 @@ void proto_swap_handles(struct proto *p, proto_swap swap, void *arg);
  * submitted be delivered; without it, everything ends at once with ECONNRESET completions. */
 int proto_ctx_open(struct proto *p, uint16_t ctx, uint32_t entries, uint32_t bulks,
 	uint32_t inline_max, uint64_t now);
-/* What arrives for this context is copied out of its frames once it is complete, so until then the
- * frames are not buffers of the context: the unfinished messages of all such contexts together may
- * take assembly_frames_max frames, and wait for them in turn. To be called right after the context
- * was opened, with at most that many bulk buffers. */
+/* Declare that what arrives for this context is copied out of its frames once it is complete. Until
+ * then the frames are not buffers of the context: the unfinished messages of all such contexts
+ * together may take assembly_frames_max frames, and wait for them in turn. To be called right after
+ * the context was opened, with at most that many bulk buffers. */
 void proto_ctx_copied(struct proto *p, uint16_t ctx);
-/* Who sends to this context sends no more than it has been permitted by messages of its own
- * (lib/coll), so it is told no window share: a permit is one. To be called right after the context
- * was opened. */
+/* Declare that nobody sends more to this context than it has permitted by messages of its own
+ * (lib/coll). So those who send to it are told no window share: a permit is one. To be called right
+ * after the context was opened. */
 void proto_ctx_permits(struct proto *p, uint16_t ctx);
-/* A receiver at that node has permitted so many bytes, which are about to be sent. While the path's
- * window still grows exponentially, because no frame was lost or late yet, each of them counts as
- * one that was Acked: the receiver knows the way to it, and would otherwise wait round trips for
- * what it has asked for. */
+/* Note that a receiver at that node has permitted so many bytes, which are about to be sent. While
+ * the path's window still grows exponentially, because no frame was lost or late yet, each of them
+ * counts as one that was Acked: the receiver knows the way to it, and would otherwise wait round
+ * trips for what it has asked for. */
 void proto_path_permitted(struct proto *p, uint16_t node, uint32_t bytes);
 void proto_ctx_room(struct proto *p, uint16_t ctx, uint32_t entries, uint32_t bulks, uint64_t now);
 /* Take room for a message that did not come through the core (a local sender's). Returns true if
  * there was room and, unless `jump` is set, no flow waits for it. */
 bool proto_ctx_take(struct proto *p, uint16_t ctx, uint32_t entries, uint32_t bulks, bool jump);
 void proto_ctx_close(struct proto *p, uint16_t ctx, bool linger, uint64_t now);
-/* Returns the frames of the context that are not completed yet; once it is closed, 0 means that all
+/* Return how many frames of the context are not completed yet. Once it is closed, 0 means that all
  * has ended. */
 uint32_t proto_ctx_pending(const struct proto *p, uint16_t ctx);
 
-/* What this context sends to another one that is not open is tried again for that long, before it
- * ends with ECONNREFUSED; 0, as at first: it ends at once. To be called right after the context was
- * opened. */
+/* Set for how long messages of this context to another one that is not open are tried again, before
+ * they end with ECONNREFUSED. 0, as at first: they end at once. To be called right after the
+ * context was opened. */
 #define PROTO_OPEN_WAIT_MAX_US 600000000u
 void proto_ctx_open_wait(struct proto *p, uint16_t ctx, uint32_t wait_us);
 
@@ -312,8 +312,8 @@ void proto_ctx_thaw(struct proto *p, uint16_t ctx, uint64_t now);
 bool proto_ctx_park(struct proto *p, uint16_t ctx, proto_swap swap, void *arg);
 int proto_ctx_load(struct proto *p, uint16_t ctx, proto_swap swap, void *arg);
 
-/* The node is no longer to be spoken to: what is sent to it ends with EHOSTUNREACH, and what it has
- * sent in part is given up. If it is spoken to again, that begins anew. */
+/* Speak to the node no longer: what is sent to it ends with EHOSTUNREACH, and what it has sent in
+ * part is given up. If it is spoken to again, that begins anew. */
 void proto_node_gone(struct proto *p, uint16_t node);
 
 /* Send one message of ceil(len / frag_len) fragments, with one handle for each (len 0: one).
@@ -329,8 +329,8 @@ int proto_send(struct proto *p, const struct proto_message *m, const uint64_t *h
  * Looks at all frames of the flow. */
 bool proto_withdraw(struct proto *p, uint64_t flow_key, uint64_t handle, uint8_t error);
 
-/* Names the flow from a local context to another node's. The low 32 bits are node and context as
- * they stand in a struct proto_message. */
+/* Return the key that names the flow from a local context to another node's. Its low 32 bits are
+ * node and context as they stand in a struct proto_message. */
 static inline uint64_t
 proto_flow_key(uint16_t ctx, uint16_t node, uint16_t dst_ctx)
 {
@@ -355,29 +355,30 @@ unsigned proto_send_now(struct proto *p, uint64_t flow_key, const struct proto_n
 enum proto_rx_result proto_rx(struct proto *p, const void *frame, uint32_t len, uint64_t handle,
 	uint64_t now);
 
-/* Nodes may send by several links at once, on which frames overtake each other. links: those by
- * which frames of that node are to be expected now, a bit each; a frame then counts as missing only
- * when each of these has brought a later one, or after about a round trip. Fewer than two: at once,
- * as with one link. With config.links > 1 only. */
+/* Set the links by which frames of that node are to be expected now, a bit each. Nodes may send by
+ * several links at once, on which frames overtake each other. A frame then counts as missing only
+ * when each of these links has brought a later one, or after about a round trip. Fewer than two
+ * links: it counts so at once, as with one link. With config.links > 1 only. */
 void proto_node_links(struct proto *p, uint16_t node, uint32_t links);
-/* What is passed in from now on came by that link, below config.links. */
+/* Note that what is passed in from now on came by that link, below config.links. */
 void proto_rx_link(struct proto *p, unsigned link);
 
-/* A turn of the caller's loop begins: what it receives may have waited since the previous turn
+/* Begin a turn of the caller's loop: what it receives may have waited since the previous turn
  * began. A caller that passes in each frame at the moment it arrives (a simulator) need not call
  * this. */
 void proto_begin(struct proto *p, uint64_t now);
-/* In this turn a link had more frames than were taken. The next ones have waited as long, and the
- * Acks that timers wait for may be among them. */
+/* Note that in this turn a link had more frames than were taken. The next ones have waited as long,
+ * and the Acks that timers wait for may be among them. */
 void proto_backlog(struct proto *p);
 /* Run the timers, after received frames were passed in. Call it at proto_deadline at the latest.
  * Returns whether any timer may have run. */
 bool proto_tick(struct proto *p, uint64_t now);
-/* Returns the time of the next timer, UINT64_MAX = none; never early by more than a timer slot. */
+/* Return the time of the next timer, UINT64_MAX = none. It is never early by more than a timer
+ * slot. */
 uint64_t proto_deadline(const struct proto *p);
 
-/* What there is to pull now; an Ack that still waits for company is not yet a frame. Cheap, for
- * turns that find little. */
+/* Return what there is to pull now, in PROTO_HAS_ bits; an Ack that still waits for company is not
+ * yet a frame. This is cheap, for turns that find little. */
 #define PROTO_HAS_FRAMES      0x1u /* proto_tx */
 #define PROTO_HAS_COMPLETIONS 0x2u /* proto_complete */
 #define PROTO_HAS_DELIVERIES  0x4u /* proto_deliver, proto_release */
@@ -390,38 +391,41 @@ unsigned proto_complete(struct proto *p, struct proto_completion *out, unsigned 
 unsigned proto_release(struct proto *p, uint64_t *handles, unsigned n);
 
 const uint64_t *proto_counters(const struct proto *p);
-/* Returns false if nothing is known of that node. */
+/* Write what is known of that node to *out. Return false if nothing is. */
 bool proto_path_stat(const struct proto *p, uint16_t node, struct proto_path_stat *out);
-/* Writes a frame to head, WIRE_HDR_BYTES and a struct wire_hello, by which all that hear it and
- * have this node's number learn that there are two. */
+/* Write a frame to head, WIRE_HDR_BYTES and a struct wire_hello, by which all that hear it and have
+ * this node's number learn that there are two. */
 void proto_announce(struct proto *p, void *head, uint64_t now);
-/* Returns how old this node is in its life, ms. */
+/* Return how old this node is in its life, ms. */
 uint32_t proto_age_ms(const struct proto *p);
-/* Returns the session with that node, which its frames must have; 0: there is none. */
+/* Return the session with that node, which its frames must have; 0: there is none. */
 uint32_t proto_session(const struct proto *p, uint16_t node);
-/* The life of a node, a number that changes when it restarts; 0: there is no session with it. */
+/* Return the life of a node, a number that changes when it restarts; 0: there is no session with
+ * it. */
 uint32_t proto_peer_epoch(const struct proto *p, uint16_t node);
-/* A local context wants to know until then whether that node is there: it is asked, as if messages
- * for it waited, or had been sent to it. proto_path_stat() tells what is found. */
+/* Have that node asked, until then, whether it is there: a local context wants to know. The node is
+ * asked as if messages for it waited, or had been sent to it. proto_path_stat() tells what is
+ * found. */
 void proto_node_wanted(struct proto *p, uint16_t ctx, uint16_t node, uint64_t until, uint64_t now);
-/* Returns a number that changes when what a context sends to that other one has to begin anew:
+/* Return a number that changes when what a context sends to that other one has to begin anew:
  * because the receiver or its node is in a later life, or because nobody answered. What was Acked
  * before that may have reached a life that has ended. 0: nothing is known of that flow. */
 uint32_t proto_flow_life(const struct proto *p, uint16_t ctx, uint16_t node, uint16_t dst_ctx);
-/* Returns the same number and watches the flow: until proto_flow_unwatch, which is to be called as
- * often, silence does not open the flow anew, so that what is sent next shows whether the receiver
- * is still in the same life. Returns 0, watching nothing, if no flow is free now. */
+/* Watch the flow, and return the number that proto_flow_life() returns. Until proto_flow_unwatch,
+ * which is to be called as often, silence does not open the flow anew, so that what is sent next
+ * shows whether the receiver is still in the same life. Return 0, watching nothing, if no flow is
+ * free now. */
 uint32_t proto_flow_watch(struct proto *p, uint16_t ctx, uint16_t node, uint16_t dst_ctx,
 	uint64_t now);
 void proto_flow_unwatch(struct proto *p, uint16_t ctx, uint16_t node, uint16_t dst_ctx);
 uint32_t proto_flows_used(const struct proto *p);
 uint32_t proto_tx_free(const struct proto *p);
 uint32_t proto_rx_free(const struct proto *p);
-/* Returns the bytes of one flow's state, at most 256. */
+/* Return the bytes of one flow's state, at most 256. */
 size_t proto_flow_bytes(void);
 
-/* To be defined by the program that links the core; called when a programming error is detected.
- * Must not return. */
+/* Report a programming error that was detected, and do not return. To be defined by the program
+ * that links the core. */
 _Noreturn void proto_assert_failed(const char *what, const char *file, int line);
 
 /* Congestion control, with one file for each algorithm. All hooks get the path's state; times are

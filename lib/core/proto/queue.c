@@ -52,7 +52,7 @@ txd_done(struct proto *p, uint32_t index, uint8_t error)
 	LIST_APPEND(&p->done, index, TXD_LINK);
 }
 
-/* The flow is opened anew by what it sends next, since its receiver may have forgotten it or may
+/* Have the flow opened anew by what it sends next, since its receiver may have forgotten it or may
  * have ended. Going on with the same flow would show whether the receiver has ended. */
 void
 flow_close_tx(struct proto *p, struct flow *f)
@@ -78,7 +78,7 @@ flow_begin_tx(struct proto *p, struct flow *f)
 	f->tx_state = FLOW_TX_OPENING;
 }
 
-/* Returns how long to wait for an Ack: the time doubles with every timeout that the peer left
+/* Return how long to wait for an Ack: the time doubles with every timeout that the peer left
  * unanswered, and with every question for room that it answered with "none". */
 uint64_t
 flow_backoff(const struct proto *p, const struct flow *f)
@@ -89,7 +89,7 @@ flow_backoff(const struct proto *p, const struct flow *f)
 	return wait < p->rto_max ? wait : p->rto_max;
 }
 
-/* All that is in flight counts as lost. */
+/* Count all that is in flight as lost. */
 void
 flow_lose_flight(struct proto *p, struct flow *f, struct path *t)
 {

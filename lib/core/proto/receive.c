@@ -18,20 +18,20 @@
 
 #define RXD_LINK(i) p->rxds[i].next
 
-/* What the handlers need of a data frame, in host order. */
+/* The fields of a data frame that the handlers need, in host order. */
 struct data {
 	uint32_t seq, msg_len, frag_off;
 	uint16_t len;
 };
 
-/* Returns how many frames the message has, as its first fragment tells. */
+/* Return how many frames the message has, as its first fragment tells. */
 static inline uint32_t
 fragment_count(const struct data *d)
 {
 	return likely(d->len == d->msg_len) ? 1 : (d->msg_len + d->len - 1) / d->len;
 }
 
-/* The first fragment of a message arrived: take room for the whole message. */
+/* Take room for a whole message whose first fragment arrived. Return false if there is none now. */
 static bool
 begin_message(struct proto *p, struct flow *f, const struct data *d, bool held)
 {
@@ -124,7 +124,8 @@ fill_rxd(struct rxd *r, const struct flow *f, const struct data *d, uint64_t han
 	r->src_ctx = f->peer_ctx;
 }
 
-/* The peer's fragments do not fit together: end this direction of the flow and tell its sender. */
+/* End this direction of the flow and tell its sender, because the peer's fragments do not fit
+ * together. */
 static void
 refuse_flow(struct proto *p, struct flow *f, const struct data *d)
 {
@@ -269,7 +270,8 @@ rx_out_of_order(struct proto *p, struct flow *f, const struct data *d, uint64_t 
 	return PROTO_RX_KEPT;
 }
 
-/* Is the frame's flow open, so that its sequence can be judged? An opening frame opens the flow. */
+/* Return whether the frame's flow is open, so that its sequence can be judged. An opening frame
+ * opens the flow. */
 static bool
 flow_is_open(struct proto *p, struct flow *f, const struct wire_hdr *h, uint32_t seq)
 {
@@ -291,7 +293,8 @@ flow_is_open(struct proto *p, struct flow *f, const struct wire_hdr *h, uint32_t
 	return true;
 }
 
-/* A closing context takes no data, but the Acks on it end what it still sends. */
+/* Take in the Ack that a data frame for a closing context carries. Such a context takes no data,
+ * but the Acks on it end what it still sends. */
 static void
 rx_late_ack(struct proto *p, const struct wire_hdr *h, uint64_t now)
 {
@@ -302,8 +305,8 @@ rx_late_ack(struct proto *p, const struct wire_hdr *h, uint64_t now)
 		ack_received(p, &p->flows[index], h, now);
 }
 
-/* A frame for a context that is not open. If it was received before the context closed, it is Acked
- * again (PM-R3). */
+/* Answer a frame for a context that is not open. If it was received before the context closed, it
+ * is Acked again (PM-R3). */
 static void
 rx_absent(struct proto *p, const struct wire_hdr *h, uint32_t seq, uint64_t now)
 {
@@ -322,7 +325,8 @@ rx_absent(struct proto *p, const struct wire_hdr *h, uint32_t seq, uint64_t now)
 	stray_reply(p, h, WIRE_NACK, WIRE_F_ABSENT, ended);
 }
 
-/* The sender asks for the state of the flow: send an Ack at once, or a Nack if there are holes. */
+/* Send an Ack at once, or a Nack if there are holes, because the sender asks for the state of the
+ * flow. */
 static void
 answer_now(struct proto *p, struct flow *f)
 {
@@ -330,7 +334,7 @@ answer_now(struct proto *p, struct flow *f)
 		wire_seq_before(f->rcv_nxt, order_lost_end(p, f)) ? FLOW_NACK : FLOW_UPDATE);
 }
 
-/* May the sender of an opening frame send to the context? */
+/* Return whether the sender of an opening frame may send to the context. */
 static bool
 is_of_domain(const struct context *c, const struct wire_hdr *h)
 {
@@ -338,7 +342,8 @@ is_of_domain(const struct context *c, const struct wire_hdr *h)
 		(!(h->flags & wire_be16(WIRE_F_ECHO)) && wire_be32(h->echo) == c->domain);
 }
 
-/* The flow's sender is there: its frame came now, and its time goes back with the next Ack. */
+/* Note that the flow's sender is there: its frame came now, and its time goes back with the next
+ * Ack. */
 static inline void
 flow_heard(struct proto *p, struct flow *f, const struct wire_hdr *h)
 {
@@ -416,7 +421,7 @@ rx_data(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t handl
 	return r;
 }
 
-/* The peer says that one direction of a flow has ended. */
+/* End one direction of a flow, because the peer says that it has ended. */
 static void
 rx_reset(struct proto *p, const struct wire_hdr *h, uint64_t now)
 {
@@ -487,7 +492,8 @@ rx_control(struct proto *p, struct path *t, const struct wire_hdr *h, uint64_t n
 	return PROTO_RX_DONE;
 }
 
-/* A frame of a session that is not ours: make its sender shake hands, at most once per rto_min. */
+/* Make the sender of a frame of a session that is not ours shake hands, at most once per
+ * rto_min. */
 static void
 greet_stranger(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t now)
 {
@@ -518,8 +524,8 @@ count_verdict(struct proto *p, enum wire_verdict v)
 	p->counters[counter[v]]++;
 }
 
-/* A frame of another version of the protocol, whose numbers of nodes are where ours are: it is
- * known for people of which peer it claims to be. */
+/* Note for people that a frame of another version of the protocol came, and of which peer it claims
+ * to be. That version has the numbers of nodes where ours has them. */
 static void
 note_version(struct proto *p, const struct wire_hdr *h)
 {
@@ -530,7 +536,7 @@ note_version(struct proto *p, const struct wire_hdr *h)
 		p->paths[p->path_of[node]].other_version = h->version;
 }
 
-/* Does a node say to all which number it has? */
+/* Return whether the frame is one by which a node says to all which number it has. */
 static bool
 is_announcement(const struct wire_hdr *h)
 {
@@ -625,7 +631,7 @@ rx_plain_acks(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_
 	return PROTO_RX_MESSAGE;
 }
 
-/* An Ack that comes alone. An open flow's path is open. */
+/* Handle an Ack that comes alone. An open flow's path is open. */
 static APART enum proto_rx_result
 rx_ack(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t now)
 {
@@ -636,8 +642,8 @@ rx_ack(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t now)
 	return PROTO_RX_DONE;
 }
 
-/* Fast path for the common frame: a whole message, next in order, of a flow with nothing in its
- * way. If a flow is open, so is its path. other: the frame before it was of another flow. */
+/* Handle the common frame by the fast path: a whole message, next in order, of a flow with nothing
+ * in its way. If a flow is open, so is its path. other: the frame before it was of another flow. */
 static inline enum proto_rx_result
 rx_plain(struct proto *p, struct flow *f, const struct wire_hdr *h, uint32_t len, uint64_t handle,
 	uint64_t now, bool other)
@@ -673,7 +679,7 @@ rx_plain(struct proto *p, struct flow *f, const struct wire_hdr *h, uint32_t len
 	return PROTO_RX_MESSAGE;
 }
 
-/* A frame that is not the common one of the flow that the last frame was of. */
+/* Handle a frame that is not the common one of the flow that the last frame was of. */
 static APART enum proto_rx_result
 rx_other(struct proto *p, const struct wire_hdr *h, uint32_t len, uint64_t handle, uint64_t now)
 {

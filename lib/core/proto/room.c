@@ -97,9 +97,9 @@ room_add(struct proto *p, struct context *c, uint32_t entries, uint32_t bulks)
 	}
 }
 
-/* Are there descriptors for a message of `frames` frames, the first of which is already held if
- * `held` is set? And, if the context is a copied one, are there frames to assemble the message
- * in? */
+/* Return whether there are descriptors for a message of `frames` frames, the first of which is
+ * already held if `held` is set. If the context is a copied one, there must also be frames to
+ * assemble the message in. */
 bool
 room_has_frames(const struct proto *p, const struct context *c, uint32_t frames, bool held)
 {
@@ -109,7 +109,7 @@ room_has_frames(const struct proto *p, const struct context *c, uint32_t frames,
 		p->assembling + frames <= p->cfg.assembly_frames_max;
 }
 
-/* Frames ran short: let blocked flows that now can go on do so: note 3. */
+/* Let blocked flows go on that now can, after frames ran short: note 3. */
 void
 room_feed(struct proto *p)
 {
@@ -171,8 +171,9 @@ room_wait(struct proto *p, struct flow *f, uint32_t bulks, bool demand)
 	LIST_APPEND(&p->ctxs[f->ctx].blocked, flow_index(p, f), BLOCKED_LINK);
 }
 
-/* Descriptors ran short. The frames that this flow and those blocked with it hold out of order may
- * be all that is missing; if they kept them, they would wait for each other for ever. */
+/* Drop the frames that this flow and those blocked with it hold out of order, because descriptors
+ * ran short. These frames may be all that is missing; if the flows kept them, they would wait for
+ * each other for ever. */
 static void
 drop_held(struct proto *p, struct flow *f)
 {
@@ -181,9 +182,9 @@ drop_held(struct proto *p, struct flow *f)
 		flow_drop_held(p, &p->flows[i]);
 }
 
-/* The flow's next message cannot begin, because frames ran short. What was granted to it goes back,
- * because a sender that is told of credit asks again at once, and takes the path's window from
- * others. It keeps its turn. */
+/* Put off the flow's next message, which cannot begin because frames ran short. What was granted to
+ * it goes back, because a sender that is told of credit asks again at once, and takes the path's
+ * window from others. The flow keeps its turn. */
 void
 room_starve(struct proto *p, struct flow *f, uint32_t bulks)
 {
@@ -226,8 +227,8 @@ room_unblock(struct proto *p, struct flow *f)
 	f->flags &= ~(FLOW_BLOCKED | FLOW_DEMAND);
 }
 
-/* The flow's sender is frozen: its next message, which waits for room or was granted some, comes
- * again when it goes on. Others need not wait for that. */
+/* Let others have the room of a flow whose sender is frozen. Its next message, which waits for room
+ * or was granted some, comes again when it goes on. Others need not wait for that. */
 void
 room_pass(struct proto *p, struct flow *f)
 {
@@ -242,8 +243,8 @@ room_pass(struct proto *p, struct flow *f)
 	}
 }
 
-/* Returns the frames beyond rcv_nxt for which there is room. A flow that is told 0 waits in the
- * list of blocked flows to be told more. */
+/* Return how many frames beyond rcv_nxt there is room for. A flow that is told 0 waits in the list
+ * of blocked flows to be told more. */
 uint16_t
 room_credit(struct proto *p, struct flow *f)
 {

@@ -25,7 +25,7 @@
 #define FLOW_LINK(i) p->flows[i].active_next
 #define TXD_LINK(i)  p->txds[i].next
 
-/* Does the peer certainly remember the flow still? flow.c, note 2. */
+/* Return whether the peer certainly remembers the flow still: flow.c, note 2. */
 static inline bool
 peer_remembers(const struct proto *p, const struct flow *f, uint64_t now)
 {
@@ -40,7 +40,7 @@ open_tx(struct proto *p, struct flow *f, uint64_t now)
 		flow_begin_tx(p, f);
 }
 
-/* Appends descriptors `first` to `last`, which are linked, to the flow's queue. */
+/* Append the descriptors `first` to `last`, which are linked, to the flow's queue. */
 static inline void
 txds_append(struct proto *p, struct flow *f, uint32_t first, uint32_t last)
 {
@@ -52,7 +52,8 @@ txds_append(struct proto *p, struct flow *f, uint32_t first, uint32_t last)
 	f->tx_tail = last;
 }
 
-/* The caller must have checked that a descriptor is free. */
+/* Append one frame of a message to the flow's queue. The caller must have checked that a descriptor
+ * is free. */
 static inline void
 enqueue(struct proto *p, struct flow *f, const struct proto_message *m, uint64_t handle,
 	uint32_t off, uint32_t len)
@@ -90,7 +91,7 @@ enqueue_fragments(struct proto *p, struct flow *f, const struct proto_message *m
 	}
 }
 
-/* Returns the flow of a message, made if there was none; NIL if none is free. */
+/* Return the flow of a message, made if there was none; NIL if none is free. */
 static uint32_t
 flow_for(struct proto *p, const struct proto_message *m, uint64_t now)
 {
@@ -203,7 +204,7 @@ proto_send(struct proto *p, const struct proto_message *m, const uint64_t *handl
 	return 0;
 }
 
-/* The fields that every frame of a flow has. */
+/* Return the fields that every frame of a flow has. */
 static inline struct wire_fields
 flow_fields(const struct proto *p, const struct flow *f, uint8_t type, uint32_t now_ts)
 {
@@ -274,8 +275,8 @@ flow_timer_start(struct proto *p, struct flow *f, const struct path *t, uint64_t
 	timer_arm(p, flow_index(p, f), f->rto_at);
 }
 
-/* Returns what the data frames of a flow's turn have in common. To be called only if the turn sends
- * something. */
+/* Begin a flow's turn, and return what its data frames have in common. To be called only if the
+ * turn sends something. */
 static inline struct wire_fields
 begin_turn(struct proto *p, struct flow *f, const struct path *t, uint32_t now_ts, uint64_t now)
 {
@@ -294,8 +295,8 @@ begin_turn(struct proto *p, struct flow *f, const struct path *t, uint32_t now_t
 	return w;
 }
 
-/* Does the flow have as many frames in flight as its receiver allows? A probe may go all the same,
- * because frames believed to be in flight may be lost. */
+/* Return whether the flow has as many frames in flight as its receiver allows. A probe may go all
+ * the same, because frames believed to be in flight may be lost. */
 static inline bool
 share_used(const struct flow *f)
 {
@@ -303,9 +304,9 @@ share_used(const struct flow *f)
 		!(f->flags & FLOW_PROBE);
 }
 
-/* Messages that leave at once, as many of n as fit into `room` bytes of window; the first one
- * does. Their descriptors are linked already, because they come from the free list. Returns how
- * many left. Inlined for one message and for several, because one is common and needs much less. */
+/* Send messages at once, as many of n as fit into `room` bytes of window; the first one does. Their
+ * descriptors are linked already, because they come from the free list. Return how many left. This
+ * is inlined for one message and for several, because one is common and needs much less. */
 static ALWAYS_INLINE unsigned
 send_run(struct proto *p, struct flow *f, struct path *t, const struct proto_now *m, unsigned n,
 	uint32_t room, uint64_t now)
@@ -475,7 +476,7 @@ send_new(struct proto *p, struct flow *f, struct path *t, struct proto_out *out,
 	return k;
 }
 
-/* Is there nothing that this flow could send, even if the path had window? */
+/* Return whether there is nothing that this flow could send, even if the path had window. */
 static inline bool
 flow_done(const struct proto *p, const struct flow *f, const struct path *t)
 {
@@ -567,7 +568,8 @@ put_holes(const struct proto *p, const struct flow *f, uint8_t *map)
 	return bytes;
 }
 
-/* What a Nack was to name may have come meanwhile, or may yet come by another link. */
+/* Return whether a Nack has something to name. What it was to name may have come meanwhile, or may
+ * yet come by another link. */
 static bool
 is_missing(const struct proto *p, const struct flow *f)
 {
@@ -660,10 +662,10 @@ proto_tx(struct proto *p, struct proto_out *out, unsigned n, uint64_t now)
 	return k;
 }
 
-/* Nothing was heard for about two round trips: the last frames may be lost. No Nack will report
- * that, because nothing follows them. So the newest one is sent again: its Ack or Nack tells, long
- * before the timeout, which has to allow for pauses of the hosts (after TLP, RFC 8985 section
- * 7). */
+/* Send the newest frame again when nothing was heard for about two round trips. The last frames may
+ * be lost, and no Nack will report that, because nothing follows them. The newest one's Ack or Nack
+ * tells, long before the timeout, which has to allow for pauses of the hosts (after TLP, RFC 8985
+ * section 7). */
 static void
 send_probe(struct proto *p, struct flow *f, struct path *t)
 {
@@ -686,7 +688,7 @@ send_probe(struct proto *p, struct flow *f, struct path *t)
 	flow_activate(p, f);
 }
 
-/* A timeout without an answer. Returns true if there were too many, and the flow has ended. */
+/* Count a timeout without an answer. Return true if there were too many, and the flow has ended. */
 static bool
 give_up(struct proto *p, struct flow *f, uint64_t now)
 {
@@ -704,7 +706,8 @@ give_up(struct proto *p, struct flow *f, uint64_t now)
 	return true;
 }
 
-/* The receiver had no room when it was last heard from, or was asked and did not answer: note 4. */
+/* Ask the receiver for room. It had none when it was last heard from, or was asked and did not
+ * answer: note 4. */
 static void
 ask_for_room(struct proto *p, struct flow *f, uint64_t now)
 {
@@ -737,7 +740,7 @@ ask_for_room(struct proto *p, struct flow *f, uint64_t now)
 	flow_activate(p, f);
 }
 
-/* The flow's timer: probe, retransmission (PM-S4), question for room, or reclaim. */
+/* Handle the flow's timer: probe, retransmission (PM-S4), question for room, or reclaim. */
 void
 flow_rto(struct proto *p, uint32_t index, uint64_t now)
 {
@@ -801,8 +804,8 @@ flow_rto(struct proto *p, uint32_t index, uint64_t now)
 	flow_activate(p, f);
 }
 
-/* Takes descriptors out of the flow's queue, `count` from `first` to `last`, which come right
- * behind `before` (NIL: none). None of them was ever sent, so those behind get their sequences. */
+/* Take descriptors out of the flow's queue, `count` from `first` to `last`, which come right behind
+ * `before` (NIL: none). None of them was ever sent, so those behind get their sequences. */
 static void
 txds_remove(struct proto *p, struct flow *f, uint32_t before, uint32_t first, uint32_t last,
 	uint32_t count)
@@ -863,7 +866,8 @@ proto_withdraw(struct proto *p, uint64_t flow_key, uint64_t handle, uint8_t erro
 	return true;
 }
 
-/* The completed descriptors go to the free list in one piece, because they are linked already. */
+/* Pull completions. Their descriptors go to the free list in one piece, because they are linked
+ * already. */
 unsigned
 proto_complete(struct proto *p, struct proto_completion *out, unsigned n)
 {

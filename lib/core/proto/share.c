@@ -42,7 +42,7 @@
 #define LIFE_MIN  64                     /* ... and its fewest rounds */
 #define ONE       16                     /* a frame, in the unit of share.window */
 
-/* Returns how long this frame seems to have waited in queues. */
+/* Return how long this frame seems to have waited in queues. */
 static uint32_t
 wait_of(struct proto *p, struct path *t, const struct wire_hdr *h)
 {
@@ -104,7 +104,7 @@ divide(struct share *s, uint32_t least)
 	s->chance = (uint16_t)((uint64_t)(s->window % least) * UINT16_MAX / least);
 }
 
-/* At most one node sends, so there is no share. */
+/* Tell no share, because at most one node sends. */
 static void
 share_nothing(struct share *s)
 {
@@ -151,7 +151,7 @@ end_round(struct share *s, uint32_t now, uint32_t frames, uint32_t time)
 	}
 }
 
-/* A data frame of another flow than the frame before it arrived. p->stamp is the time; f->heard_ts
+/* Look at a data frame of another flow than the frame before it. p->stamp is the time; f->heard_ts
  * is still that of the flow's previous frame. */
 void
 share_look(struct proto *p, struct flow *f, const struct wire_hdr *h)
@@ -194,7 +194,7 @@ share_look(struct proto *p, struct flow *f, const struct wire_hdr *h)
 	t->look_ts = now;
 }
 
-/* Returns the share that the next Ack carries: frames in flight, 0 = no bound. */
+/* Return the share that the next Ack carries: frames in flight, 0 = no bound. */
 uint16_t
 share_each(struct proto *p, uint32_t now)
 {

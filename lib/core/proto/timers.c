@@ -83,7 +83,7 @@ proto_tick(struct proto *p, uint64_t now)
 	return true;
 }
 
-/* Returns the first busy slot after the cursor, as a slot number; 0 = none. */
+/* Return the first busy slot after the cursor, as a slot number; 0 = none. */
 static uint64_t
 next_busy(const struct wheel *w)
 {

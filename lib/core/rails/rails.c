@@ -35,7 +35,7 @@ rails_usable(const struct rails *r)
 	return answer ? answer : up ? up : r->all;
 }
 
-/* The next usable rail after that one, in turn. */
+/* Return the next usable rail after that one, in turn. */
 static unsigned
 next(uint32_t usable, unsigned rail)
 {
@@ -105,7 +105,7 @@ rails_answered(struct rails *r, unsigned rail, uint32_t round, uint64_t now)
 	return true;
 }
 
-/* The round ends: who did not answer has missed it. Returns whether a rail went down. */
+/* End the round: a rail that did not answer has missed it. Return whether a rail went down. */
 static bool
 end_round(struct rails *r)
 {
@@ -142,7 +142,7 @@ is_overdue(const struct rails *r, const struct rails_config *c, uint64_t now)
 	return false;
 }
 
-/* Looks at the round that is under way. Returns whether a rail went down. */
+/* Look at the round that is under way. Return whether a rail went down. */
 static bool
 watch_round(struct rails *r, const struct rails_config *c, uint64_t now)
 {
@@ -174,7 +174,7 @@ ask_all(struct rails *r, uint64_t now)
 	return r->all;
 }
 
-/* Returns whether the round may yet show something. */
+/* Return whether the round may yet show something. */
 static bool
 is_open(const struct rails *r, const struct rails_config *c, uint64_t now)
 {

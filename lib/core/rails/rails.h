@@ -27,7 +27,7 @@
 
 #define RAILS_MAX 4
 
-/* The same for all peers of a node. */
+/* The settings of a node, which are the same for all its peers. */
 struct rails_config {
 	uint64_t ticks_per_us; /* of every `now` */
 	bool spread;           /* frames go by all rails that work; otherwise by the first one */
@@ -62,18 +62,18 @@ struct rails {
 
 #define RAILS_STEP_US 1000 /* the interval of rails_step while an answer is waited for */
 
-/* Returns the rails that frames may take: those that are up and answer; if there are none, those
+/* Return the rails that frames may take: those that are up and answer; if there are none, those
  * that are up; if there are none, all. */
 uint32_t rails_usable(const struct rails *r);
-/* Returns the rails that are not down, a bit each. */
+/* Return the rails that are not down, a bit each. */
 uint32_t rails_up(const struct rails *r);
-/* Returns the rail of the next frame with a payload. */
+/* Return the rail of the next frame with a payload. */
 unsigned rails_choose(struct rails *r, const struct rails_config *c);
-/* Returns that of an answer to a frame that came by this rail, or by none (RAILS_MAX). It goes the
- * same way, so that the time from a frame to its Ack is one rail's. */
+/* Return the rail of an answer to a frame that came by this rail, or by none (RAILS_MAX). It goes
+ * the same way, so that the time from a frame to its Ack is one rail's. */
 unsigned rails_answer(struct rails *r, unsigned rail);
-/* Frames of so many bytes in all go by that rail. Returns whether the caller is to call rails_step
- * from now on, and did not yet. */
+/* Note that frames of so many bytes in all go by that rail. Return whether the caller is to call
+ * rails_step from now on, and did not yet. */
 static inline bool
 rails_sent(struct rails *r, unsigned rail, uint32_t bytes, uint64_t now)
 {
@@ -90,23 +90,23 @@ rails_sent(struct rails *r, unsigned rail, uint32_t bytes, uint64_t now)
 		r->left -= (int32_t)bytes;
 	return begins;
 }
-/* What may be in flight to the peer has changed: so many bytes; note 3. */
+/* Note that so many bytes may be in flight to the peer from now on; note 3. */
 void rails_window(struct rails *r, uint32_t bytes);
-/* A frame of the peer came by this rail. */
+/* Note that a frame of the peer came by this rail. */
 static inline void
 rails_heard(struct rails *r, unsigned rail)
 {
 	r->rail[rail].sent_at = 0;
 }
-/* The answer to a question of that round came by this rail. Returns whether that changed which
- * rails are up. */
+/* Note that the answer to a question of that round came by this rail. Return whether that changed
+ * which rails are up. */
 bool rails_answered(struct rails *r, unsigned rail, uint32_t round, uint64_t now);
-/* Returns when rails_step is to be called next, if nothing is sent until then. */
+/* Return when rails_step is to be called next, if nothing is sent until then. */
 uint64_t rails_deadline(const struct rails *r, const struct rails_config *c, uint64_t now);
-/* To be called at rails_deadline while `active`, which it clears when there is nothing to watch;
- * and RAILS_STEP_US after something was sent.
- * Returns the rails to be asked now, a bit each, by questions numbered r->round. *changed is set if
- * another set of rails is up. */
+/* Look at the rails of the peer. Return those to be asked now, a bit each, by questions numbered
+ * r->round. *changed is set if another set of rails is up. To be called at rails_deadline while
+ * `active`, which it clears when there is nothing to watch; and RAILS_STEP_US after something was
+ * sent. */
 uint32_t rails_step(struct rails *r, const struct rails_config *c, uint64_t now, bool *changed);
 
 #endif

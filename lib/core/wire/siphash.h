@@ -31,7 +31,7 @@ siphash_rounds(uint64_t v[4], unsigned rounds)
 	}
 }
 
-/* Returns SipHash-2-4 of the 8 n bytes that the words are in little-endian order. */
+/* Return SipHash-2-4 of the 8 n bytes that the words are in little-endian order. */
 static inline uint64_t
 siphash(const uint64_t key[2], const uint64_t *words, uint32_t n)
 {

@@ -23,7 +23,7 @@ static const struct {
 	[WIRE_LINK] = {0, 0},
 };
 
-/* What may come with each message of a transfer. */
+/* The direction of each message of a transfer, and the flags and bytes that may come with it. */
 static const struct {
 	bool to_target;
 	uint8_t flags;

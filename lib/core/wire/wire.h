@@ -6,7 +6,7 @@
  *
  * Adding a frame type: give it a number in enum wire_type, a row in wire_types[] (wire.c), a
  * handler in lib/core/proto/receive.c, golden bytes in test/unit/test_wire.c, a section in
- * doc/wire.md.
+ * doc/reference/wire.md.
  */
 #ifndef PMX_WIRE_H
 #define PMX_WIRE_H
@@ -148,7 +148,7 @@ static_assert(offsetof(struct wire_hello, name) == 32, "name");
 #define WIRE_GROUP_LOCKS_MAX   1024
 #define WIRE_GROUP_REGIONS_MAX 1024
 
-/* Returns which endpoint of its context a number denotes: 0, WIRE_TARGET, WIRE_INITIATOR,
+/* Return which endpoint of its context a number denotes: 0, WIRE_TARGET, WIRE_INITIATOR,
  * WIRE_MATCHED, WIRE_GROUP or WIRE_COLL. */
 static inline uint16_t
 wire_endpoint(uint16_t number)
@@ -193,7 +193,7 @@ enum wire_transfer_op {
 #define WIRE_T_HOLD   0x80
 #define WIRE_T_ALL    0xFF
 
-/* How such a message begins. Big-endian. */
+/* The beginning of a message between an initiator and a target. Big-endian. */
 struct wire_transfer {
 	uint8_t op;    /* enum wire_transfer_op */
 	uint8_t flags; /* WIRE_T_* */
@@ -283,7 +283,7 @@ struct wire_atomic {
 struct wire_ended {
 	uint32_t id;
 	uint32_t error; /* 0, or the error that the target's engine reports: an errno of
-			 * doc/wire.md; may include WIRE_NONE_LEFT */
+			 * doc/reference/wire.md; may include WIRE_NONE_LEFT */
 } __attribute__((packed, aligned(2)));
 
 static_assert(sizeof(struct wire_transfer) == 48, "transfer size");
@@ -316,7 +316,7 @@ enum wire_match_op {
 #define WIRE_M_IMMEDIATE 0x02
 #define WIRE_M_ALL       0x03
 
-/* How such a message begins. Big-endian. */
+/* The beginning of a message between matched endpoints. Big-endian. */
 struct wire_match {
 	uint8_t op;     /* enum wire_match_op */
 	uint8_t flags;  /* WIRE_M_* */
@@ -408,10 +408,11 @@ struct wire_group {
 	uint16_t error; /* positive errno */
 } __attribute__((packed, aligned(2)));
 
-/* How the payload of a MULTI frame begins; then words of 64 bits, the bit k of word j: also for
- * rank 64 j + k; then the bytes. They come in chunks of up to WIRE_CHUNK_MAX frames, which are
- * answered as one. A sender's chunks in a group are numbered from 1, and number n begins only when
- * n - WIRE_CHUNKS_OPEN has been answered by all. Big-endian. */
+/* The beginning of the payload of a MULTI frame. It is followed by words of 64 bits, where the bit
+ * k of word j means that the frame is also for rank 64 j + k; then by the bytes. They come in
+ * chunks of up to WIRE_CHUNK_MAX frames, which are answered as one. A sender's chunks in a group
+ * are numbered from 1, and number n begins only when n - WIRE_CHUNKS_OPEN has been answered by all.
+ * Big-endian. */
 #define WIRE_CHUNK_MAX   64
 #define WIRE_CHUNKS_OPEN 4
 struct wire_multi {
@@ -464,7 +465,7 @@ enum wire_coll_op {
  * its receiver to have begun. Of one that it does not know to have begun it sends one message. */
 #define WIRE_COLL_AHEAD 4
 
-/* How such a message begins. Big-endian. */
+/* The beginning of a message about a collective. Big-endian. */
 struct wire_coll {
 	uint8_t op;       /* enum wire_coll_op */
 	uint8_t flags;    /* WIRE_C_* */
@@ -480,7 +481,7 @@ static_assert(sizeof(struct wire_coll) == 32, "coll size");
 static_assert(offsetof(struct wire_coll, number) == 8, "number");
 static_assert(offsetof(struct wire_coll, at) == 16, "at");
 
-/* What is wrong with a frame; there is a drop counter for each. */
+/* The verdict on a frame: what is wrong with it. There is a drop counter for each fault. */
 enum wire_verdict {
 	WIRE_OK = 0,
 	WIRE_TRUNCATED,   /* shorter than its header, or than its payload_len says */
@@ -509,7 +510,7 @@ wire_be64(uint64_t v)
 	return __builtin_bswap64(v);
 }
 
-/* What takes both `ticket` and `b`. */
+/* Return the value that takes both `ticket` and `b`. */
 static inline uint64_t
 wire_group_wide(const struct wire_group *h)
 {
@@ -523,7 +524,8 @@ wire_group_set_wide(struct wire_group *h, uint64_t value)
 	h->b = wire_be32((uint32_t)value);
 }
 
-/* Is sequence a before b? Serial arithmetic modulo 2^32; windows are far below 2^31. */
+/* Return whether sequence a is before b. This is serial arithmetic modulo 2^32; windows are far
+ * below 2^31. */
 static inline bool
 wire_seq_before(uint32_t a, uint32_t b)
 {
@@ -566,9 +568,9 @@ wire_put(void *to, const struct wire_fields *f)
 	wire_put64(at + 42, (uint64_t)f->frag_off << 32);
 }
 
-/* The same for a frame of a flow, of which wire_head and wire_ctxs of received frames are given,
- * the first with the type of this frame: both have the two ends the other way round. Type, nodes
- * and contexts of *f are not used, and frag_off is 0. */
+/* Write the header of a frame of a flow as wire_put() does. head and ctxs are wire_head and
+ * wire_ctxs of the flow's received frames, the first with the type of this frame: both have the two
+ * ends the other way round. Type, nodes and contexts of *f are not used, and frag_off is 0. */
 static inline void
 wire_put_flow(void *to, uint64_t head, uint32_t ctxs, const struct wire_fields *f)
 {
@@ -596,8 +598,8 @@ wire_add_flags(void *header, uint16_t flags)
 	((struct wire_hdr *)header)->flags |= wire_be16(flags);
 }
 
-/* Returns the first eight bytes of a header as a word, for comparing: version, type, flags (0),
- * both nodes. */
+/* Return the first eight bytes of a header as a word, for comparing: version, type, flags (0), both
+ * nodes. */
 static inline uint64_t
 wire_head(uint8_t type, uint16_t src_node, uint16_t dst_node)
 {
@@ -605,23 +607,23 @@ wire_head(uint8_t type, uint16_t src_node, uint16_t dst_node)
 		(uint64_t)src_node << 16 | dst_node);
 }
 
-/* Returns that word for frames of another type. */
+/* Return the word `head`, made by wire_head(), for frames of another type. */
 static inline uint64_t
 wire_head_as(uint64_t head, uint8_t type)
 {
 	return (head & ~UINT64_C(0xFF00)) | (uint64_t)type << 8;
 }
 
-/* Returns the four bytes after those: both contexts. */
+/* Return the four bytes of a header after those of wire_head() as a word: both contexts. */
 static inline uint32_t
 wire_ctxs(uint16_t src_ctx, uint16_t dst_ctx)
 {
 	return wire_be32((uint32_t)src_ctx << 16 | dst_ctx);
 }
 
-/* Is this the common frame, which few comparisons can tell: data of the flow with the given
- * wire_head and wire_ctxs, with no flags but ACK, ECHO and CRC, that is a whole message of len -
- * WIRE_HDR_BYTES bytes? A frame that this does not accept may still be valid: wire_check
+/* Return whether this is the common frame, which few comparisons can tell: data of the flow with
+ * the given wire_head and wire_ctxs, with no flags but ACK, ECHO and CRC, that is a whole message
+ * of len - WIRE_HDR_BYTES bytes. A frame that this does not accept may still be valid: wire_check
  * decides. */
 static inline bool
 wire_is_plain(const struct wire_hdr *h, uint32_t len, uint64_t head, uint32_t ctxs)
@@ -642,8 +644,8 @@ wire_is_plain(const struct wire_hdr *h, uint32_t len, uint64_t head, uint32_t ct
 		wire_be16(h->payload_len) == payload;
 }
 
-/* Is this an Ack of that flow's frames, with no other flags than those, and nothing behind its
- * header? What it says of the flow is not judged. */
+/* Return whether this is an Ack of that flow's frames, with the flag ACK, with no others but ECHO
+ * and CRC, and with nothing behind its header. What it says of the flow is not judged. */
 static inline bool
 wire_is_ack(const struct wire_hdr *h, uint32_t len, uint64_t head, uint32_t ctxs)
 {
@@ -670,9 +672,9 @@ enum wire_verdict wire_check(const void *frame, uint32_t len, uint32_t payload_m
  * initiator. Runs are not checked. */
 enum wire_verdict wire_transfer_check(const void *payload, uint32_t len, bool to_target);
 
-/* Returns what shows that the sender of a MULTI frame knows the group's key: it is of all that is
- * before the frame's bytes, with that many words of ranks, but the tag itself. So what one frame
- * shows is of no use for another one. */
+/* Return the tag by which the sender of a MULTI frame shows that it knows the group's key. The tag
+ * is of all that is before the frame's bytes, with that many words of ranks, but the tag itself. So
+ * what one frame shows is of no use for another one. */
 uint32_t wire_multi_tag(uint64_t key, const void *head, uint16_t words);
 
 /* Check the payload of a MULTI frame, len bytes. */
@@ -710,7 +712,7 @@ wire_group_check(const void *message, uint32_t len)
 
 #define WIRE_MATCH_HEAD_MAX (sizeof(struct wire_match) + sizeof(struct wire_immediate))
 
-/* Returns the bytes before those of a message with these flags, or before its offer. */
+/* Return how many bytes precede those of a message with these flags, or its offer. */
 static inline uint32_t
 wire_match_head(uint8_t flags)
 {
@@ -742,12 +744,13 @@ wire_match_check(const void *message, uint32_t len)
 	return WIRE_OK;
 }
 
-/* What two nodes must know of each other to be in one session. */
+/* The secret and the epoch of a node, which two nodes must know of each other to be in one
+ * session. */
 struct wire_end {
 	uint64_t secret; /* of HELLO */
 	uint32_t epoch;
 };
-/* Returns the session of two nodes: the same from both ends, never 0, and not to be known without
+/* Return the session of two nodes: the same from both ends, never 0, and not to be known without
  * both secrets. */
 uint32_t wire_session(struct wire_end a, struct wire_end b);
 
@@ -761,7 +764,7 @@ struct wire_runs {
 	uint32_t len;
 };
 
-/* Returns the bytes of the next run, with `at` and `len` set. NULL: there are no more if `left` is
+/* Return the bytes of the next run, with `at` and `len` set. NULL: there are no more if `left` is
  * 0; otherwise the rest does not fit the frame. */
 static inline const uint8_t *
 wire_run_next(struct wire_runs *r)

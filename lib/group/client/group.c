@@ -76,7 +76,7 @@ set_waits(struct pmx_group *g, bool waits)
 	g->waits = waits;
 }
 
-/* Whether the engine has a group of that number still, which the application has closed. */
+/* Return whether the engine still has a group of that number that the application has closed. */
 static bool
 is_held(const struct pmx_group *g)
 {
@@ -90,7 +90,7 @@ is_held(const struct pmx_group *g)
 	return false;
 }
 
-/* Submits what waits, as far as it can be. */
+/* Submit what waits, as far as it can be. */
 static void
 proceed(struct pmx_group *g)
 {
@@ -111,7 +111,7 @@ proceed(struct pmx_group *g)
 
 /* ------------------------------------------------------------------ results */
 
-/* All that the application waits for ends. */
+/* End all that the application waits for. */
 static void
 requests_end(struct pmx_group *g, int error)
 {
@@ -140,7 +140,8 @@ group_free(struct pmx_group *g)
 	free(g);
 }
 
-/* The engine has it no more, and the application neither. */
+/* Free the group, which neither the engine nor the application has any more, unless a multicast of
+ * it is in use still. */
 static void
 group_over(struct pmx_group *g)
 {
@@ -292,7 +293,8 @@ next_event(struct pmx_context *ctx, struct pmx_event *event)
 	return false;
 }
 
-/* Whether the application has something to take, or what waits here needs it to call again. */
+/* Return whether the application has something to take, or has to call again for what waits
+ * here. */
 static bool
 landed(struct pmx_context *ctx)
 {
@@ -308,7 +310,7 @@ landed(struct pmx_context *ctx)
 
 /* ------------------------------------------------------------------ life */
 
-/* The engine that knows of the groups is gone. */
+/* End all groups, as the engine that knows of them is gone. */
 static int
 leave(struct pmx_context *ctx)
 {
@@ -360,7 +362,7 @@ by_address(const void *a, const void *b)
 	return memcmp(a, b, sizeof(struct pmx_addr));
 }
 
-/* Returns the own rank, or -EINVAL if the list cannot be that of a group of this context;
+/* Return the own rank, or -EINVAL if the list cannot be that of a group of this context;
  * -ENOMEM. */
 static int
 own_rank(const struct pmx_context *ctx, const struct pmx_group_params *p)
@@ -389,7 +391,7 @@ own_rank(const struct pmx_context *ctx, const struct pmx_group_params *p)
 	return rank;
 }
 
-/* Returns a free handle, or -ENOSPC. */
+/* Return a free handle, or -ENOSPC. */
 static int
 free_handle(const struct pmx_context *ctx)
 {

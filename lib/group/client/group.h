@@ -88,14 +88,14 @@ struct pmx_group {
 	struct coll_adaptation *adaptation; /* or NULL */
 };
 
-/* Whether it is a member still: 0, or why not. */
+/* Return 0 if it is a member still, or why it is not. */
 static inline int
 member_check(const struct member_note *m)
 {
 	return !m->gone ? 0 : m->why == 0 ? -ENOTCONN : -(int)m->why;
 }
 
-/* Whether the group is open: 0, or why nothing can be asked of it. */
+/* Return 0 if the group is open, or why nothing can be asked of it. */
 static inline int
 ctx_group_check(struct pmx_group *g)
 {
@@ -104,7 +104,7 @@ ctx_group_check(struct pmx_group *g)
 	return ctx_gone(g->ctx) ? -EPIPE : -ECONNRESET;
 }
 
-/* Ends a request of the group, if there is one. because: rank, or NOBODY. number: its status's
+/* End a request of the group, if there is one. because: rank, or NOBODY. number: its status's
  * tag. */
 static inline void
 ctx_group_request_ends(struct pmx_group *g, uint32_t *request, int error, uint16_t because,
@@ -125,18 +125,19 @@ ctx_group_request_ends(struct pmx_group *g, uint32_t *request, int error, uint16
 
 /* ---------------------------------------------------------------- submit.c */
 
-/* Whether something can be asked of it now, that ends with a request: 0, or why not. */
+/* Return 0 if something that ends with a request can be asked of the group now, or why it
+ * cannot. */
 int ctx_group_check_ask(struct pmx_group *g, const pmx_request *request);
-/* A slot for a command, zeroed but for its handle, or NULL if the ring is full. */
+/* Return a slot for a command, zeroed but for its handle, or NULL if the ring is full. */
 struct submission *ctx_group_begin(struct pmx_group *g, enum group_command command);
 void ctx_group_end(struct pmx_group *g);
-/* Submits a command that has but a number. 0 or -EAGAIN. */
+/* Submit a command that has but a number. 0 or -EAGAIN. */
 int ctx_group_submit(struct pmx_group *g, enum group_command command, uint32_t number);
 
 /* ---------------------------------------------------------------- share.c */
 
 void shares_result(struct pmx_group *g, const struct completion *c);
-/* All requests about regions end. */
+/* End all requests about regions. */
 void shares_end(struct pmx_group *g, int error);
 void shares_free(struct pmx_group *g);
 
@@ -144,28 +145,28 @@ void shares_free(struct pmx_group *g);
 
 #define NO_REGION UINT32_MAX
 
-/* Begins an update of a region, which waits until it is granted. As pmx_group_multicast(), but for
- * m->set. */
+/* Begin an update of a region, which waits until it is granted. All but m->set is as for
+ * pmx_group_multicast(). */
 int multicast_update(struct pmx_group *g, uint32_t region, const struct pmx_multicast *m,
 	pmx_request *request);
-/* Takes a sharer of which the application is to be told; g->came must not be 0. */
+/* Take a sharer of which the application is to be told; g->came must not be 0. */
 void shares_next_that_came(struct pmx_group *g, uint32_t *region, uint16_t *rank);
-/* The first update of the region that waits goes to all sharers but this one, or ends with an
- * error, because of that rank. */
+/* Let the region's first update that waits go to all sharers but this one, or end it with an error,
+ * because of that rank. */
 void multicast_granted(struct pmx_group *g, uint32_t region, const uint32_t *sharers, int error,
 	uint16_t because);
 
-/* GROUP_REACHES, GROUP_LACKS, GROUP_CAST */
+/* Take a result of the kind GROUP_REACHES, GROUP_LACKS or GROUP_CAST. */
 void multicasts_result(struct pmx_group *g, const struct completion *c);
-/* The group has ended, and with it what the engine did for multicasts. */
+/* End what the engine did for multicasts, as the group has ended. */
 void multicasts_over(struct pmx_group *g);
-/* Goes on with the group's multicasts. */
+/* Go on with the group's multicasts. */
 void multicasts_proceed(struct pmx_group *g);
-/* Their requests end; they themselves when their transfers have. */
+/* End the requests of all multicasts; they themselves end when their transfers have. */
 void multicasts_abandon(struct pmx_group *g, int error);
-/* The context ends, and all transfers with it. */
+/* Free all multicasts, as the context ends, and all transfers with it. */
 void multicasts_free(struct pmx_group *g);
-/* The engine needs the frames of the one in parts no more. */
+/* Give back the frames of the multicast in parts, which the engine needs no more. */
 void multicasts_unpack(struct pmx_group *g);
 
 extern const struct client_service client_group;

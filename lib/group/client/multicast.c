@@ -81,7 +81,7 @@ struct multicast {
 			      * none */
 };
 
-/* An update of which the engine must hear that it has ended. */
+/* Return whether this is an update of which the engine must hear that it has ended. */
 static bool
 owes_updated(const struct pmx_group *g, const struct multicast *c)
 {
@@ -141,8 +141,8 @@ lacks(const struct multicast *c, uint32_t receiver, uint32_t frame)
 	return c->lacks[receiver * c->words + frame / 64] >> frame % 64 & 1;
 }
 
-/* The frames from *from on that the receiver lacks one after the other: how many; *from: the
- * first. */
+/* Return how many frames from *from on the receiver lacks one after the other, and move *from to
+ * the first of them. */
 static uint32_t
 next_run(const struct multicast *c, uint32_t receiver, uint32_t *from)
 {
@@ -161,7 +161,7 @@ whole(const struct multicast *c, uint32_t receiver)
 	return (struct push){receiver, 1, c->m.flags, 0, c->m.len};
 }
 
-/* Where the bytes of that frame and those behind it begin. */
+/* Return where the bytes of that frame and those behind it begin. */
 static uint64_t
 frame_at(const struct multicast *c, uint32_t frame)
 {
@@ -182,7 +182,7 @@ pushes_needed(const struct multicast *c, uint32_t receiver)
 	return n;
 }
 
-/* The pushes for what one receiver lacks. Whoever is to be told is told by the last one. */
+/* Plan the pushes for what one receiver lacks. Whoever is to be told is told by the last one. */
 static void
 plan_rest(struct multicast *c, uint32_t receiver)
 {
@@ -202,7 +202,7 @@ plan_rest(struct multicast *c, uint32_t receiver)
 	c->pushes[c->push_count - 1].flags = c->m.flags | (n > 1 ? PMX_ORDERED : 0);
 }
 
-/* Notes what the network did for a member. */
+/* Note what the network did for a member. */
 static void
 judge(struct pmx_group *g, const struct multicast *c, uint32_t receiver)
 {
@@ -215,7 +215,7 @@ judge(struct pmx_group *g, const struct multicast *c, uint32_t receiver)
 		m->missed += c->frames < MISSED_MOST ? (uint8_t)c->frames : MISSED_MOST;
 }
 
-/* Makes the list of pushes. */
+/* Make the list of pushes. */
 static void
 plan(struct pmx_group *g, struct multicast *c)
 {
@@ -248,14 +248,14 @@ plan(struct pmx_group *g, struct multicast *c)
 	notes_free(c);
 }
 
-/* Whether the network may reach that member. */
+/* Return whether the network may reach that member. */
 static bool
 is_reached(const struct pmx_group *g, const struct member_note *m)
 {
 	return m->reached && !m->gone && (m->missed < MISSED_MOST || g->network_always);
 }
 
-/* Returns how many frames the runs of the part take; 0: it does not go by the network. */
+/* Return how many frames the runs of the part take; 0: it does not go by the network. */
 static uint32_t
 frames_of_part(const struct multicast *c)
 {
@@ -276,8 +276,8 @@ frames_of_part(const struct multicast *c)
 	return frames;
 }
 
-/* Fills the frames of a multicast in parts, and notes how far each reaches. false: there is no
- * memory for them now, or they are others than were counted. */
+/* Fill the frames of a multicast in parts, and note how far each reaches. false: there is no memory
+ * for them now, or they are others than were counted. */
 static bool
 pack(struct pmx_group *g, struct multicast *c)
 {
@@ -313,7 +313,7 @@ multicasts_unpack(struct pmx_group *g)
 	g->packed = NULL;
 }
 
-/* Decides whether the network serves some of the receivers, and prepares the notes. */
+/* Decide whether the network serves some of the receivers, and prepare the notes. */
 static bool
 goes_by_network(struct pmx_group *g, struct multicast *c)
 {
@@ -356,7 +356,7 @@ goes_by_network(struct pmx_group *g, struct multicast *c)
 	return true;
 }
 
-/* Gives it to the engine. false: not all of it yet. */
+/* Give the multicast to the engine. false: not all of it yet. */
 static bool
 network_submit(struct pmx_group *g, struct multicast *c)
 {
@@ -392,7 +392,7 @@ network_submit(struct pmx_group *g, struct multicast *c)
 	return true;
 }
 
-/* Returns true when pushes can begin. */
+/* Go on with a multicast by the network. Return true when pushes can begin. */
 static bool
 network_proceed(struct pmx_group *g, struct multicast *c)
 {
@@ -452,7 +452,7 @@ multicasts_result(struct pmx_group *g, const struct completion *r)
 
 /* ------------------------------------------------------------------ under way */
 
-/* Begins push i. false: not now. */
+/* Begin push i. false: not now. */
 static bool
 begin_one(struct pmx_group *g, struct multicast *c, uint32_t i)
 {
@@ -483,7 +483,7 @@ begin_one(struct pmx_group *g, struct multicast *c, uint32_t i)
 	return true;
 }
 
-/* How many of the pushes that were begun have not ended. */
+/* Return how many of the pushes that were begun have not ended. */
 static uint32_t
 under_way(struct multicast *c)
 {
@@ -509,8 +509,8 @@ put_back(struct pmx_group *g, struct multicast *c)
 	g->ctx->unfinished--;
 }
 
-/* Whether another multicast under way is of what differs from the same twin: the last one that ends
- * makes it equal. */
+/* Return whether another multicast under way is of what differs from the same twin: the last one
+ * that ends makes it equal. */
 static bool
 has_same_twin(const struct pmx_group *g, const struct multicast *c)
 {
@@ -525,7 +525,7 @@ has_same_twin(const struct pmx_group *g, const struct multicast *c)
 	return false;
 }
 
-/* All pushes have ended. */
+/* End the multicast, as all pushes have ended. */
 static void
 finish(struct pmx_group *g, struct multicast *c)
 {
@@ -554,7 +554,7 @@ finish(struct pmx_group *g, struct multicast *c)
 	put_back(g, c);
 }
 
-/* Returns whether one that was begun before it is under way. */
+/* Return whether a multicast that was begun before this one is under way. */
 static bool
 has_earlier(const struct pmx_group *g, const struct multicast *c)
 {
@@ -675,7 +675,7 @@ check(const struct pmx_multicast *m, uint32_t flags)
 	return m->flags & ~flags ? -EINVAL : transfers_push_check(&t);
 }
 
-/* Takes one with places for so many receivers, but none yet. 0, or an error of the verb. */
+/* Make a multicast with places for so many receivers, but none yet. 0, or an error of the verb. */
 static int
 make(struct pmx_group *g, const struct pmx_multicast *m, uint32_t room, pmx_request *request,
 	struct multicast **made)

@@ -12,7 +12,7 @@
 
 enum region_state { REGION_OUT, REGION_COMES, REGION_IN, REGION_GOES };
 
-/* Makes the notes of all regions. false: memory is short. */
+/* Make the notes of all regions. false: memory is short. */
 static bool
 make_notes(struct pmx_group *g)
 {
@@ -53,7 +53,7 @@ shares_end(struct pmx_group *g, int error)
 		ctx_group_request_ends(g, &g->regions[r].request, error, g->because, r);
 }
 
-/* Returns the region if it is shared here, or NULL. */
+/* Return the region if it is shared here, or NULL. */
 static struct region_note *
 shared(struct pmx_group *g, uint32_t region)
 {

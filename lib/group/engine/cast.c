@@ -16,7 +16,7 @@
 
 #define FRAMES_A_TURN 8 /* as others have turns too */
 
-/* The link by which multicasts get to that node, or NULL. */
+/* Return the link by which multicasts get to that node, or NULL. */
 static const struct link *
 way_to(const struct engine *e, uint16_t node)
 {
@@ -85,7 +85,8 @@ service_cast_begin(struct engine *e, struct channel *ch, uint32_t place, const s
 	return group_cast(group_lane(e)->groups, ch->ctx, place, &c);
 }
 
-/* The frame's bytes cannot be had: as if it were lost. What replaces it says what is wrong. */
+/* Copy the frame's bytes. false: they cannot be had, which is as if the frame were lost. What
+ * replaces it says what is wrong. */
 static bool
 fill(struct engine *e, const struct group_cast_frame *f, uint8_t *to)
 {

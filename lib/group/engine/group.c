@@ -180,7 +180,8 @@ may_leave(struct engine *e, struct channel *ch, uint16_t place)
 	return group_lane(e)->may_leave == NULL || group_lane(e)->may_leave(e, ch, place);
 }
 
-/* The endpoint stays open until the other members know that the context has ended. */
+/* Close the endpoint, which stays open until the other members know that the context has ended.
+ * Return whether it is closed. */
 static bool
 group_closed(struct engine *e, struct channel *ch)
 {
@@ -197,7 +198,7 @@ group_closed(struct engine *e, struct channel *ch)
 
 /* ------------------------------------------------------------------ messages */
 
-/* Passes a message to the context of this node that it is for, on that context's lane. */
+/* Pass a message to the context of this node that it is for, on that context's lane. */
 static void
 take_local(struct engine *e, struct group_frame *f)
 {
@@ -208,7 +209,7 @@ take_local(struct engine *e, struct group_frame *f)
 	service_busy(e, GROUP_SERVICE);
 }
 
-/* A message within this node: to the lane of its context, or back to that of its sender. */
+/* Take a message within this node: on the lane of its context, or back on that of its sender. */
 static void
 group_handed_over(struct engine *e, uint64_t handle)
 {
@@ -228,7 +229,7 @@ group_handed_over(struct engine *e, uint64_t handle)
 	engine_wake(back);
 }
 
-/* Whether a context of this node can get messages. */
+/* Return whether a context of this node can get messages. */
 static bool
 is_there(const struct engine *e, uint16_t ctx)
 {
@@ -257,7 +258,7 @@ send_local(struct engine *e, struct group_frame *f)
 	engine_wake(lane);
 }
 
-/* false: the core has no room now. */
+/* Give the message to the core. false: the core has no room now. */
 static bool
 send_to_core(struct engine *e, struct group_frame *f)
 {
@@ -326,7 +327,7 @@ group_completed(struct engine *e, struct channel *ch, uint64_t handle, uint8_t e
 	service_busy(e, GROUP_SERVICE);
 }
 
-/* Nodes that are dead, or in another life than before, are found by their paths. */
+/* Find nodes that are dead, or in another life than before, by their paths. */
 static void
 look_at_nodes(struct engine *e)
 {
@@ -355,7 +356,8 @@ has_member(const struct engine *e, uint16_t ctx, uint32_t id, uint16_t node, uin
 
 /* ------------------------------------------------------------------ copies of regions */
 
-/* The engine pulls a region for a newcomer, whose program may do something else meanwhile. */
+/* Begin to pull regions for newcomers. The engine does so, as a newcomer's program may do something
+ * else meanwhile. */
 static void
 begin_copies(struct engine *e)
 {
@@ -441,7 +443,8 @@ list_for(struct engine *e, struct channel *ch, uint16_t place, const struct subm
 		e->now);
 }
 
-/* The region's bytes are those of the area that the client has registered for it. */
+/* Share a region for a client. Its bytes are those of the area that the client has registered for
+ * it. */
 static int
 subscribe_for(struct engine *e, struct channel *ch, uint16_t place, uint64_t value, uint32_t region)
 {
@@ -526,7 +529,7 @@ group_submit(struct engine *e, struct channel *ch, const struct submission *s)
 	return 1;
 }
 
-/* Writes a result into the client's ring. false: it is full. */
+/* Write a result into the client's ring. false: it is full. */
 static bool
 write_result(struct channel *ch, const struct group_result *r, unsigned handle)
 {
@@ -543,7 +546,7 @@ write_result(struct channel *ch, const struct group_result *r, unsigned handle)
 	return true;
 }
 
-/* Tells which members of a group that has opened multicasts can reach. false: the ring is full. */
+/* Tell which members of a group that has opened multicasts can reach. false: the ring is full. */
 static bool
 write_reach(struct engine *e, struct channel *ch, unsigned handle)
 {
@@ -598,8 +601,8 @@ group_results(struct engine *e, struct channel *ch)
 
 /* ------------------------------------------------------------------ turns */
 
-/* Whether messages may be sent: not while another primary takes over, unless a context ends, which
- * it cannot before the other members know. */
+/* Return whether messages may be sent: not while another primary takes over, unless a context ends,
+ * which it cannot before the other members know. */
 static bool
 may_send(const struct engine *e)
 {

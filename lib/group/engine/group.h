@@ -40,7 +40,7 @@ group_lane(const struct engine *e)
 	return e->service[GROUP_SERVICE];
 }
 
-/* The place of one of a context's groups by its client's handle, or GROUP_NO_PLACE. */
+/* Return the place of one of a context's groups by its client's handle, or GROUP_NO_PLACE. */
 uint16_t service_group_place(const struct channel *ch, unsigned handle);
 
 extern const struct service_ops service_group;

@@ -8,7 +8,7 @@
 
 #include "match/client/match.h"
 
-/* Submits a request of this kind to the engine; false: the submission ring is full. */
+/* Submit a request of this kind to the engine. false: the submission ring is full. */
 static bool
 submit(struct pmx_context *ctx, uint32_t i, enum receive_kind kind)
 {
@@ -36,7 +36,8 @@ submit(struct pmx_context *ctx, uint32_t i, enum receive_kind kind)
 	return true;
 }
 
-/* The same, but waits in a list, in order, until there is room. */
+/* Submit a request of this kind to the engine. Without room it waits in a list, in order, until
+ * there is some. */
 static void
 submit_later(struct pmx_context *ctx, uint32_t i, enum receive_kind kind)
 {
@@ -67,8 +68,8 @@ offload_progress(struct pmx_context *ctx)
 	return result;
 }
 
-/* Prepares the local memory for a message: with stage a buffer of so many bytes, otherwise the
- * layout itself; pinned if necessary. 0, or -errno. */
+/* Prepare the local memory for a message: with stage a buffer of so many bytes, otherwise the
+ * layout itself; pin it if necessary. 0, or -errno. */
 static int
 make_place(struct pmx_context *ctx, struct request *r, uint64_t bytes, bool stage)
 {
@@ -105,7 +106,8 @@ offload_receive(struct pmx_context *ctx, uint32_t i)
 	return 0;
 }
 
-/* Submits a probe and waits for the engine's answer: enum receive_result; 0: the engine is gone. */
+/* Submit a probe and wait for the engine's answer. Return it: enum receive_result; 0: the engine is
+ * gone. */
 static uint8_t
 answer(struct pmx_context *ctx, uint32_t i, enum receive_kind kind)
 {
@@ -213,7 +215,8 @@ ended(struct pmx_context *ctx, struct request *r, int error)
 	receive_complete(ctx, r, error);
 }
 
-/* A receive has matched a message of runs, which need a buffer of their own. */
+/* Go on with a receive that has matched a message of runs: make the buffer of their own that they
+ * need, and have them written into it. */
 static void
 runs_wait(struct pmx_context *ctx, uint32_t i)
 {

@@ -66,7 +66,7 @@ cursor_begin(struct cursor *c, const struct layout *l)
 	}
 }
 
-/* Goes to the next piece if the current one is used up; false: there is none. */
+/* Go to the next piece if the current one is used up. false: there is none. */
 static bool
 next(struct cursor *c)
 {

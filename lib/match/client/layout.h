@@ -27,10 +27,10 @@ struct cursor {
 	uint64_t left;
 };
 
-/* Makes a layout of what an application describes. 0, or -EINVAL or -EOPNOTSUPP for the caller of
+/* Make a layout of what an application describes. 0, or -EINVAL or -EOPNOTSUPP for the caller of
  * the verb. */
 int layout_make(struct layout *l, const struct pmx_matched *m, bool send);
-/* Whether it is one piece without any part. */
+/* Return whether the layout is one piece without any part. */
 static inline bool
 layout_is_plain(const struct layout *l)
 {
@@ -40,12 +40,12 @@ void cursor_begin(struct cursor *c, const struct layout *l);
 /* Copy the next n bytes, or as many as there are, to or from `bytes`. Return how many. */
 uint64_t cursor_gather(struct cursor *c, void *bytes, uint64_t n);
 uint64_t cursor_scatter(struct cursor *c, const void *bytes, uint64_t n);
-/* Collects what differs from the twin, as runs. Returns their bytes, and in *runs malloc()ed memory
- * that the caller frees; -ENOMEM; or -EINVAL if they are more than 4 GiB. */
+/* Collect what differs from the twin, as runs. Return how many bytes these have, and in *runs
+ * malloc()ed memory that the caller frees; -ENOMEM; or -EINVAL if they are more than 4 GiB. */
 int64_t layout_diff(const struct layout *l, uint8_t **runs);
-/* Updates the twin by those runs, whatever the local bytes are by now. */
+/* Update the twin by those runs, whatever the local bytes are by now. */
 void layout_sent(const struct layout *l, const void *runs, uint64_t len);
-/* Copies runs to their places. Returns 0 and in *span how far they reach; -EPROTO if they are
+/* Copy runs to their places. Return 0 and in *span how far they reach; -EPROTO if they are
  * malformed, -EMSGSIZE if one does not fit. */
 int layout_place(const struct layout *l, const void *runs, uint64_t len, uint64_t *span);
 

@@ -37,7 +37,7 @@ smaller(uint64_t a, uint64_t b)
 	return (uint32_t)(a < b ? a : b);
 }
 
-/* The rate at which this thread copies cached memory, in bytes per nanosecond. */
+/* Return the rate at which this thread copies cached memory, in bytes per nanosecond. */
 static double
 copy_rate(void)
 {
@@ -63,8 +63,8 @@ copy_rate(void)
 	return best > 0 ? (double)BYTES / (double)best : 1;
 }
 
-/* For rendezvous = auto: an offer costs an additional round trip, an eager message two additional
- * copies. */
+/* Set, for rendezvous = auto, up to which length messages are sent eagerly: an offer costs an
+ * additional round trip, an eager message two additional copies. */
 static void
 weigh(struct pmx_context *ctx)
 {
@@ -81,7 +81,7 @@ weigh(struct pmx_context *ctx)
 	x->one_max = smaller(x->eager_max, ctx->one_max - sizeof(struct wire_match));
 }
 
-/* Sets which messages are sent eagerly, by what the engine of this attachment has. */
+/* Set which messages are sent eagerly, by what the engine of this attachment has. */
 static void
 set_sizes(struct pmx_context *ctx)
 {
@@ -137,7 +137,7 @@ match_landed(struct pmx_context *ctx)
 	return x->starting.head != NO_REQUEST; /* nothing wakes us when there is room for it */
 }
 
-/* Whether the application has something to take. */
+/* Return whether the application has something to take. */
 static bool
 match_waits(struct pmx_context *ctx)
 {
@@ -270,7 +270,7 @@ lent_request_ends(struct pmx_context *ctx, uint32_t index, const struct pmx_stat
 	request_end(ctx, r, 0);
 }
 
-/* Ends requests whose messages were Acked. This runs after every look at completions, since the
+/* End requests whose messages were Acked. This runs after every look at completions, since the
  * result of a send is known only until a later one in its buffer has failed. */
 static void
 match_sent(struct pmx_context *ctx)
@@ -297,7 +297,7 @@ match_sent(struct pmx_context *ctx)
 
 /* ------------------------------------------------------------------ send */
 
-/* Writes the head, of wire_match_head(flags) bytes, and returns where it ends. */
+/* Write the head, of wire_match_head(flags) bytes, and return where it ends. */
 static inline uint8_t *
 put_head(void *to, const struct pmx_matched *m, uint8_t op, uint8_t flags)
 {
@@ -312,7 +312,7 @@ put_head(void *to, const struct pmx_matched *m, uint8_t op, uint8_t flags)
 	return (uint8_t *)to + wire_match_head(flags);
 }
 
-/* Sends a message by the memory shared with its receiver: as send_eager(). */
+/* Send a message as send_eager() does, but by the memory shared with its receiver. */
 static int
 send_aside(struct pmx_context *ctx, struct pair *p, const struct pmx_matched *m, uint8_t flags,
 	struct cursor *c, const uint8_t *bytes, uint64_t len)
@@ -332,7 +332,7 @@ send_aside(struct pmx_context *ctx, struct pair *p, const struct pmx_matched *m,
 	return 0;
 }
 
-/* The same of a short one, whose head is in words. */
+/* Send a short message, whose head is in words, by the memory shared with its receiver. */
 static APART int
 send_words(struct pmx_context *ctx, struct pair *p, const uint64_t *head, uint32_t head_len,
 	const void *data, uint32_t len)
@@ -351,7 +351,7 @@ send_words(struct pmx_context *ctx, struct pair *p, const uint64_t *head, uint32
 	return 0;
 }
 
-/* Sends a message in send buffers: the head, then what the cursor gathers, or `bytes` if c is
+/* Send a message in send buffers: the head, then what the cursor gathers, or `bytes` if c is
  * NULL. */
 static int
 send_eager(struct pmx_context *ctx, const struct pmx_matched *m, uint8_t flags, struct cursor *c,
@@ -380,7 +380,7 @@ send_eager(struct pmx_context *ctx, const struct pmx_matched *m, uint8_t flags, 
 	return result;
 }
 
-/* Offers len bytes at `bytes`, which the receiver fetches. */
+/* Offer len bytes at `bytes`, which the receiver fetches. */
 static int
 send_offer(struct pmx_context *ctx, const struct pmx_matched *m, uint8_t flags, void *bytes,
 	uint64_t len, uint32_t request)
@@ -423,7 +423,8 @@ send_offer(struct pmx_context *ctx, const struct pmx_matched *m, uint8_t flags, 
 	return result == -EPIPE ? 0 : result;
 }
 
-/* The same by the memory shared with the receiver, which copies them itself. */
+/* Offer len bytes at `bytes` by a head in the memory shared with the receiver, which copies the
+ * bytes itself. */
 static int
 offer_aside(struct pmx_context *ctx, struct pair *p, const struct pmx_matched *m, uint8_t flags,
 	const void *bytes, uint64_t len, uint32_t request)
@@ -460,7 +461,7 @@ sent(struct pmx_context *ctx, uint32_t request, pmx_send_id id)
 	return 0;
 }
 
-/* The general path of a message, with a request. */
+/* Send a message, with a request, by the general path. */
 static int
 send_any(struct pmx_context *ctx, const struct pmx_matched *m, const struct layout *l,
 	uint32_t request)
@@ -517,7 +518,8 @@ send_any(struct pmx_context *ctx, const struct pmx_matched *m, const struct layo
 	return result;
 }
 
-/* The common message: from one piece into one buffer or submission, which ends it. */
+/* Return whether this is the common message: from one piece into one buffer or submission, which
+ * ends it. */
 static inline bool
 is_short(const struct match *x, const struct pmx_matched *m)
 {
@@ -537,7 +539,8 @@ send_short(struct pmx_context *ctx, const struct pmx_matched *m)
 	return ctx_send_short(ctx, m->peer, head, m->data, (uint32_t)m->len);
 }
 
-/* The same with an immediate, which is as common in programs that use any (MPI over libfabric). */
+/* Return whether this is a short message with an immediate, which is as common in programs that use
+ * any (MPI over libfabric). */
 static inline bool
 is_short_immediate(const struct match *x, const struct pmx_matched *m)
 {
@@ -561,7 +564,7 @@ send_immediate(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request
 	return result;
 }
 
-/* The same with PMX_QUEUED. */
+/* Send a short message with PMX_QUEUED. */
 static int
 send_queued(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *request)
 {
@@ -655,7 +658,7 @@ want_of(const struct pmx_matched *m)
 		m->ignore};
 }
 
-/* Takes in everything that has landed, which must come before a receive looks for its message: see
+/* Take in everything that has landed, which must come before a receive looks for its message: see
  * lib/match/queue.h. */
 static inline int
 settle(struct pmx_context *ctx)
@@ -672,7 +675,7 @@ settle(struct pmx_context *ctx)
 	return result;
 }
 
-/* The general path of a receive. */
+/* Begin a receive by the general path. */
 static APART int
 receive_checked(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *request)
 {
@@ -743,7 +746,7 @@ pmx_irecv(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *req
 	return 0;
 }
 
-/* Looks for the message that such a receive would take; with take, request *i gets it. */
+/* Look for the message that such a receive would take; with take, request *i gets it. */
 static int
 probe(struct pmx_context *ctx, const struct pmx_matched *m, struct pmx_status *status, bool take,
 	uint32_t *i)

@@ -87,7 +87,7 @@ list_append(struct match *x, struct list *l, uint32_t i)
 	l->tail = i;
 }
 
-/* How the end of what m describes is told, if its caller wants a request or not. */
+/* Note how the caller is told of the end of what m describes. wanted: it wants a request. */
 static inline void
 request_told(struct request *r, const struct pmx_matched *m, bool wanted)
 {
@@ -96,7 +96,7 @@ request_told(struct request *r, const struct pmx_matched *m, bool wanted)
 	r->cookie = m->cookie;
 }
 
-/* Returns the index of a free request, or NO_REQUEST if all are in use. */
+/* Take a free request. Return its index, or NO_REQUEST if all are in use. */
 static inline uint32_t
 request_take(struct match *x)
 {
@@ -120,8 +120,8 @@ request_take(struct match *x)
 	return i;
 }
 
-/* The same for a receive, which does not take the last ones: if receives had all of them, what they
- * wait for could never be asked for. */
+/* Take a free request for a receive, as request_take(), but not one of the last: if receives had
+ * all of them, what they wait for could never be asked for. */
 static inline uint32_t
 request_take_receive(struct match *x)
 {
@@ -167,27 +167,27 @@ addr_of(uint32_t source)
 	return (struct pmx_addr){(uint16_t)(source >> 16), (uint16_t)source};
 }
 
-/* match.c: a request for what is not of a message. Gives its index, and what the application is to
- * name it by. 0, -EAGAIN, -ENOMEM. */
+/* match.c: lend a request for what is not of a message. Give its index, and what the application is
+ * to name it by. 0, -EAGAIN, -ENOMEM, -EPIPE. */
 int lend_request(struct pmx_context *ctx, uint32_t *index, pmx_request *request);
-/* It has ended, with that status. */
+/* End a lent request, with that status. */
 void lent_request_ends(struct pmx_context *ctx, uint32_t index, const struct pmx_status *status);
 
 /* request.c */
-/* Copies a whole message of len bytes, in one piece at `bytes`, to its place. Returns 0, or the
- * error that pmx_test() reports. */
+/* Copy a whole message of len bytes, in one piece at `bytes`, to its place. Return 0, or the error
+ * that pmx_test() reports. */
 int receive_place(struct request *r, const uint8_t *bytes, uint64_t len);
-/* Ends a receive after its bytes have been placed; updates its twin if it has one. */
+/* End a receive after its bytes have been placed, and update its twin if it has one. */
 void receive_complete(struct pmx_context *ctx, struct request *r, int error);
-/* Whether the engine writes the message's bytes directly to their place; otherwise into
- * `staging`. */
+/* Return whether the engine writes the message's bytes directly to their place; otherwise it writes
+ * them into `staging`. */
 static inline bool
 is_direct(const struct layout *l)
 {
 	return layout_is_plain(l) || (l->part != NULL && l->part->kind == PMX_PART_TWIN);
 }
 
-/* Sets what a status says of a message by its head, which the message has been checked to have. */
+/* Set what a status says of a message by its head, which the message has been checked to have. */
 static inline void
 status_describe(struct pmx_status *s, const struct match_key *key, const uint8_t *front)
 {
@@ -209,20 +209,20 @@ status_describe(struct pmx_status *s, const struct match_key *key, const uint8_t
 int ring_open(struct pmx_context *ctx);
 void ring_close(struct pmx_context *ctx);
 int ring_progress(struct pmx_context *ctx);
-/* The channel ends: moves everything that waits out of it. 0, -ENOBUFS, or -ENOMEM. */
+/* Move everything that waits out of the channel, which ends. 0, -ENOBUFS, or -ENOMEM. */
 int ring_leave(struct pmx_context *ctx);
 void ring_rejoin(struct pmx_context *ctx);
-/* Begins a receive: it takes the oldest waiting message that matches, or is posted. */
+/* Begin a receive: it takes the oldest waiting message that matches, or is posted. */
 void ring_receive(struct pmx_context *ctx, uint32_t i, const struct match_want *want);
-/* Looks for a waiting message. 1: *status describes it, and unless `take` is NO_REQUEST that
- * request has it now; 0: there is none; -ENOBUFS. */
+/* Look for a waiting message. 1: *status describes it, and unless `take` is NO_REQUEST that request
+ * has it now; 0: there is none; -ENOBUFS. */
 int ring_probe(struct pmx_context *ctx, const struct match_want *want, struct pmx_status *status,
 	uint32_t take);
 void ring_receive_taken(struct pmx_context *ctx, struct request *r);
 bool ring_cancel(struct pmx_context *ctx, struct request *r);
 void ring_fetched(struct pmx_context *ctx, struct request *r, uint8_t error);
 
-/* Gives entries that are no longer needed back to the engine, when there are enough of them. */
+/* Give entries that are no longer needed back to the engine, when there are enough of them. */
 static inline void
 ring_publish(struct pmx_context *ctx)
 {
@@ -238,9 +238,9 @@ ring_publish(struct pmx_context *ctx)
 	ctx_doorbell(ctx);
 }
 
-/* Fast path of the common case: a single receive is posted, into one piece, and the next entry is a
- * message that it takes, in its entry or one buffer. To be called only if one is posted. false: not
- * this case, and nothing has changed. */
+/* Receive by the fast path in the common case: a single receive is posted, into one piece, and the
+ * next entry is a message that it takes, in its entry or one buffer. To be called only if one is
+ * posted. false: not this case, and nothing has changed. */
 static inline bool
 ring_receive_only(struct pmx_context *ctx, const struct lhs_entry *e)
 {
@@ -291,7 +291,7 @@ int offload_receive_taken(struct pmx_context *ctx, struct request *r);
 bool offload_cancel(struct pmx_context *ctx, struct request *r);
 void offload_results(struct pmx_context *ctx, const struct completion *c);
 
-/* The request of that number that has not been freed, or NULL. */
+/* Return the request of that number, or NULL if it has been freed. */
 static inline struct request *
 request_of(struct match *x, pmx_request id)
 {
@@ -303,7 +303,7 @@ request_of(struct match *x, pmx_request id)
 	return &x->requests[i];
 }
 
-/* Looks at everything that could end requests. 0, or -EPIPE if the engine is gone. */
+/* Look at everything that could end requests. 0, or -EPIPE if the engine is gone. */
 static inline int
 match_progress(struct pmx_context *ctx)
 {

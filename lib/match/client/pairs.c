@@ -46,7 +46,7 @@ pairs_open(struct pmx_context *ctx)
 	return 0;
 }
 
-/* Ends the requests whose offers nobody will fetch. */
+/* End the requests whose offers nobody will fetch. */
 static void
 reset_offers(struct pmx_context *ctx, struct pair *p)
 {
@@ -57,7 +57,7 @@ reset_offers(struct pmx_context *ctx, struct pair *p)
 	}
 }
 
-/* Nothing more is sent by it; another may begin. */
+/* Take the pair away from its peer: nothing more is sent by it, and another may begin. */
 static void
 detach(struct pmx_context *ctx, struct pair *p)
 {
@@ -97,7 +97,8 @@ pairs_close(struct pmx_context *ctx)
 	ctx->pairs = NULL;
 }
 
-/* The other side is gone. What it sent before waits to be received, unless nothing did. */
+/* End the pair, whose other side is gone. What that sent before waits to be received; if there is
+ * nothing, release the pair at once. */
 static void
 end(struct pmx_context *ctx, struct pair *p)
 {
@@ -130,7 +131,7 @@ attach(struct pair *p, struct pair_shm *shm)
 	};
 }
 
-/* Says hello, side 0 with the memory. */
+/* Say hello, side 0 with the memory. */
 static int
 greet(struct pair *p, int memory)
 {
@@ -147,7 +148,7 @@ greet(struct pair *p, int memory)
 	return n == sizeof(hello) ? 0 : -EPIPE;
 }
 
-/* Whether it is what pidfd_open() gives: others could make a look at it wait. */
+/* Return whether it is what pidfd_open() gives: others could make a look at it wait. */
 static bool
 is_process(int fd)
 {
@@ -160,7 +161,7 @@ is_process(int fd)
 	return n == (ssize_t)strlen(pidfd) && memcmp(what, pidfd, (size_t)n) == 0;
 }
 
-/* Maps the other side's memory if it is what it has to be: pages that are there for good. */
+/* Map the other side's memory if it is what it has to be: pages that are there for good. */
 static struct pair_shm *
 map(int fd)
 {
@@ -177,7 +178,7 @@ map(int fd)
 	return at != MAP_FAILED ? at : NULL;
 }
 
-/* Copies from the memory of another process. 0, or an errno. */
+/* Copy from the memory of another process. 0, or an errno. */
 static int
 copy_from(int pid, uint64_t at, void *to, uint64_t len)
 {
@@ -196,7 +197,7 @@ copy_from(int pid, uint64_t at, void *to, uint64_t len)
 	return 0;
 }
 
-/* Whether the other side's memory can be read here. */
+/* Return whether the other side's memory can be read here. */
 static bool
 is_readable(const struct pair *p, const struct pair_hello *hello)
 {
@@ -205,7 +206,7 @@ is_readable(const struct pair *p, const struct pair_hello *hello)
 	return copy_from(p->pid, hello->at, &word, sizeof(word)) == 0 && word == hello->word;
 }
 
-/* Reads the hello of the other side. false: it is gone, or that is none. */
+/* Read the hello of the other side. false: it is gone, or that is no hello. */
 static bool
 meet(struct pair *p)
 {
@@ -240,7 +241,7 @@ meet(struct pair *p)
 
 /* ------------------------------------------------------------------ beginning */
 
-/* Side 0: makes the memory, and offers it to the other side. 0, or -errno. */
+/* Make the memory, at side 0, and offer it to the other side. 0, or -errno. */
 static int
 invite(struct pair *p)
 {
@@ -257,7 +258,7 @@ invite(struct pair *p)
 	return result;
 }
 
-/* Has what the other side sends by the socket wake this context. 0, or -errno. */
+/* Have what the other side sends by the socket wake this context. 0, or -errno. */
 static int
 listen_to(const struct pmx_context *ctx, const struct pair *p)
 {
@@ -266,7 +267,7 @@ listen_to(const struct pmx_context *ctx, const struct pair *p)
 	return epoll_ctl(ctx->event_fd, EPOLL_CTL_ADD, p->socket, &event) == 0 ? 0 : -errno;
 }
 
-/* Asks the primary for a pair with that context, PAIR_ANY: with any that has asked for one. 0, or
+/* Ask the primary for a pair with that context; PAIR_ANY: with any that has asked for one. 0, or
  * -errno. */
 static int
 ask(struct pmx_context *ctx, uint64_t peer)
@@ -384,8 +385,8 @@ pairs_aside(struct pmx_context *ctx, uint16_t peer, uint64_t id)
 
 /* ------------------------------------------------------------------ looking */
 
-/* What the other side sent by the socket: its hello, or that somebody shall wake. Its end ends the
- * pair, which may be gone afterwards. */
+/* Take what the other side sent by the socket: its hello, or bytes that only wake this context. The
+ * end of the socket ends the pair, which may be gone afterwards. */
 static void
 hear(struct pmx_context *ctx, struct pair *p)
 {
@@ -571,7 +572,8 @@ pairs_sleeps(struct pmx_context *ctx, bool sleeps)
 
 /* ------------------------------------------------------------------ another engine */
 
-/* What this context sent by its last engine has come, or never will, WIRE_ASIDE too. */
+/* Go on with another engine: what this context sent by its last engine has come, or never will,
+ * WIRE_ASIDE too. */
 static void
 pairs_rejoined(struct pmx_context *ctx)
 {

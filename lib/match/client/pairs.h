@@ -63,41 +63,42 @@ struct pairs {
 	uint32_t count, asked, turns, serial;
 };
 
-/* Begins to send to that context by a pair, or does what leads to one. NULL: not now. */
+/* Begin to send to that context by a pair, or do what leads to one. NULL: not now. */
 struct pair *pairs_approach(struct pmx_context *ctx, uint16_t peer);
-/* A message of len bytes goes by the engine: a long one is reason enough to ask for a pair soon. */
+/* Note that a message of len bytes goes by the engine: a long one is reason enough to ask for a
+ * pair soon. */
 void pairs_hasten(struct pmx_context *ctx, struct pmx_addr to, uint64_t len);
-/* Every LOOK_EVERY calls: answers who asks for a pair, goes on with those that begin, ends those
+/* Answer, every LOOK_EVERY calls, who asks for a pair, go on with those that begin, and end those
  * whose other side is gone. To be called with each look for messages. */
 void pairs_look(struct pmx_context *ctx);
-/* The other side has begun: its ring is read from now on. */
+/* Read the ring of the pair with that ID from now on: the other side has begun. */
 void pairs_aside(struct pmx_context *ctx, uint16_t peer, uint64_t id);
-/* Ends the pair, with what it holds. */
+/* End the pair, with what it holds. */
 void pairs_release(struct pmx_context *ctx, struct pair *p);
-/* Whether a message has landed in a ring. */
+/* Return whether a message has landed in a ring, or an offer has been fetched. */
 bool pairs_landed(const struct pmx_context *ctx);
-/* Wakes the other side, which sleeps. */
+/* Wake the other side, which sleeps. */
 void pair_wake(struct pair *p);
-/* Offers bytes for a request. Returns the number to send with the head, or PAIR_NONE: as many as
- * can be are under way. expected: it will be fetched even if no other is. */
+/* Offer bytes for a request. Return the number to send with the head, or PAIR_NONE: as many as can
+ * be are under way. expected: it will be fetched even if no other is. */
 uint32_t pair_offer(struct pair *p, const void *bytes, uint32_t request, bool expected);
-/* Copies what the pair of that serial offers by that number, and tells its other side of it. 0, or
- * an errno. */
+/* Copy what the pair of that serial offers by that number, and tell its other side of it. 0, or an
+ * errno. */
 int pairs_fetch(struct pmx_context *ctx, uint32_t serial, uint32_t offer, void *to, uint64_t len);
-/* Ends the requests whose offers the other side has fetched. */
+/* End the requests whose offers the other side has fetched. */
 void pair_fetched(struct pmx_context *ctx, struct pair *p);
 
 /* Longest message, without its head, that is copied through the ring; longer ones are offered. */
 #define PAIR_EAGER 16384
 
-/* Whether the other side has closed its context. */
+/* Return whether the other side has closed its context. */
 static inline bool
 pair_is_closed(const struct pair *p)
 {
 	return atomic_load_explicit(&p->shm->side[!p->side].closed, memory_order_relaxed) != 0;
 }
 
-/* The pair by which messages to `to` go, or NULL: by the engine. */
+/* Return the pair by which messages to `to` go, or NULL: by the engine. */
 static inline struct pair *
 pair_to(struct pmx_context *ctx, struct pmx_addr to)
 {
@@ -110,8 +111,8 @@ pair_to(struct pmx_context *ctx, struct pmx_addr to)
 		: pairs_approach(ctx, to.context);
 }
 
-/* Where a message of len bytes is to be written, for pair_send(). 0; -EPIPE: the engine is gone;
- * -EAGAIN: the ring is full, and the pair may have ended. */
+/* Set *at to where a message of len bytes is to be written, for pair_send(). 0; -EPIPE: the engine
+ * is gone; -EAGAIN: the ring is full, and the pair may have ended. */
 static inline int
 pair_message(struct pmx_context *ctx, struct pair *p, uint32_t len, uint8_t **at)
 {
@@ -124,7 +125,7 @@ pair_message(struct pmx_context *ctx, struct pair *p, uint32_t len, uint8_t **at
 	return -EAGAIN;
 }
 
-/* To be called after something was written that the other side looks for. */
+/* Wake the other side if it sleeps. To be called after something was written that it looks for. */
 static inline void
 pair_tell(struct pair *p)
 {

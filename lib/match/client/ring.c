@@ -17,7 +17,7 @@
 /* With WIRE_M_*, of an offer that came by a pair, whose serial is in its field `zero`. */
 #define ASIDE_OFFER 0x80
 
-/* The copy of a message whose bulk was moved to the heap, or NULL: see copy_bulk(). */
+/* Return the copy of a message whose bulk was moved to the heap, or NULL: see copy_bulk(). */
 static inline uint8_t *
 heap_of(const struct match *x, const struct lhs_entry *e)
 {
@@ -57,7 +57,8 @@ ring_close(struct pmx_context *ctx)
 
 /* ------------------------------------------------------------------ bytes of eager messages */
 
-/* As receive_place(), from bulk buffers, whose first `head` bytes are skipped. */
+/* Copy a message to its place, as receive_place(), but from bulk buffers, whose first `head` bytes
+ * are skipped. */
 static int
 place_bulk(struct pmx_context *ctx, struct request *r, const struct pmx_message *msg, uint32_t head)
 {
@@ -80,7 +81,7 @@ place_bulk(struct pmx_context *ctx, struct request *r, const struct pmx_message 
 	return done + head == msg->len ? 0 : -EMSGSIZE;
 }
 
-/* Fills in a message in bulk buffers as pmx_receive() would. */
+/* Fill in a message in bulk buffers as pmx_receive() would. */
 static void
 message_of(const struct pmx_context *ctx, const struct lhs_entry *e, struct pmx_message *msg)
 {
@@ -133,7 +134,7 @@ eager_bulk(struct pmx_context *ctx, struct request *r, const struct match_messag
 
 /* ------------------------------------------------------------------ offers */
 
-/* Begins to fetch what was offered; false: not now. */
+/* Begin to fetch what was offered. false: not now. */
 static bool
 fetch(struct pmx_context *ctx, uint32_t i)
 {
@@ -173,7 +174,7 @@ start(struct pmx_context *ctx)
 		x->starting.head = x->requests[x->starting.head].next;
 }
 
-/* A receive has matched an offer. front: the message. */
+/* Take the offer that a receive has matched. front: the message. */
 static void
 take_offer(struct pmx_context *ctx, struct request *r, const uint8_t *front)
 {
@@ -227,7 +228,7 @@ ring_fetched(struct pmx_context *ctx, struct request *r, uint8_t error)
 
 /* ------------------------------------------------------------------ what landed */
 
-/* Ends a receive with the bytes of an eager message, which are in one piece. */
+/* End a receive with the bytes of an eager message, which are in one piece. */
 static inline void
 receive_bytes(struct pmx_context *ctx, struct request *r, const uint8_t *bytes, uint32_t len)
 {
@@ -243,7 +244,7 @@ receive_bytes(struct pmx_context *ctx, struct request *r, const uint8_t *bytes, 
 	request_end(ctx, r, 0);
 }
 
-/* Gives the message to the request. */
+/* Give the message to the request. */
 static void
 receive(struct pmx_context *ctx, struct request *r, const struct match_message *m)
 {
@@ -270,8 +271,8 @@ receive(struct pmx_context *ctx, struct request *r, const struct match_message *
 	match_queue_done(&x->queue, m);
 }
 
-/* Moves a waiting message out of its entry and its buffers: the head to the store, bulk to the
- * heap. Updates *where. false: no memory, or the store is full. */
+/* Move a waiting message out of its entry and its buffers: the head to the store, bulk to the heap.
+ * Update *where. false: no memory, or the store is full. */
 static bool
 move_off(struct pmx_context *ctx, uint32_t *where)
 {
@@ -304,7 +305,7 @@ move_off(struct pmx_context *ctx, uint32_t *where)
 	return true;
 }
 
-/* Bulk buffers run short: copies the oldest waiting messages out of theirs. */
+/* Copy the oldest waiting messages out of their bulk buffers, as these run short. */
 static APART void
 copy_bulk(struct pmx_context *ctx)
 {
@@ -343,7 +344,7 @@ struct aside {
 
 #define ASIDE_FRONT (LHS_ENTRY_MAX - LHS_ENVELOPE_BYTES)
 
-/* Gives the message to the request. */
+/* Give the message of a pair to the request. */
 static void
 receive_aside(struct pmx_context *ctx, struct request *r, const struct aside *a)
 {
@@ -375,8 +376,8 @@ receive_aside(struct pmx_context *ctx, struct request *r, const struct aside *a)
 	receive_complete(ctx, r, error);
 }
 
-/* Lets the message wait, as one whose head was moved to the store and its bytes to the heap. false:
- * it must stay where it is. */
+/* Let the message of a pair wait, as one whose head was moved to the store and its bytes to the
+ * heap. false: it must stay where it is. */
 static bool
 keep_aside(struct pmx_context *ctx, struct aside *a)
 {
@@ -406,7 +407,7 @@ keep_aside(struct pmx_context *ctx, struct aside *a)
 	return true;
 }
 
-/* Checks the next message of a pair. */
+/* Read and check the next message of a pair. */
 static enum pair_found
 read_aside(const struct pmx_context *ctx, struct pair *p, struct aside *a, uint64_t *word)
 {
@@ -435,7 +436,7 @@ read_aside(const struct pmx_context *ctx, struct pair *p, struct aside *a, uint6
 	return PAIR_FOUND;
 }
 
-/* Matches the messages that landed in a pair's ring, or lets them wait. */
+/* Match the messages that landed in a pair's ring, or let them wait. */
 static void
 progress_pair(struct pmx_context *ctx, struct pair *p)
 {
@@ -480,7 +481,7 @@ progress_pairs(struct pmx_context *ctx)
 	}
 }
 
-/* Matches all that landed, or lets it wait. 0, or -EPIPE. */
+/* Match all that landed, or let it wait. 0, or -EPIPE. */
 int
 ring_progress(struct pmx_context *ctx)
 {
@@ -551,7 +552,7 @@ ring_receive(struct pmx_context *ctx, uint32_t i, const struct match_want *want)
 	r->posted = match_posted_add(&x->queue.posted, want, i);
 }
 
-/* Describes a waiting message in a status. */
+/* Describe a waiting message in a status. */
 static void
 describe(const struct match_message *m, struct pmx_status *status)
 {

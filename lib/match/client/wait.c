@@ -6,7 +6,7 @@
 
 #include "match/client/match.h"
 
-/* Takes the result of a request that has ended, and frees the request. */
+/* Take the result of a request that has ended, and free the request. */
 static int
 finish(struct match *x, struct request *r, pmx_request *request, struct pmx_status *status)
 {
@@ -27,7 +27,7 @@ has_ended(struct match *x, pmx_request id)
 	return r == NULL || r->state == REQUEST_ENDED || r->state == REQUEST_TAKEN;
 }
 
-/* A test that returns 0 is an empty poll, which may yield the CPU. */
+/* Return the result of a test. If it is 0 the test is an empty poll, which may yield the CPU. */
 static int
 not_yet(struct pmx_context *ctx, int result)
 {

@@ -56,7 +56,7 @@ struct receive {
 	uint64_t immediate; /* ... */
 };
 
-/* What the client is told. */
+/* A result that the client is told. */
 struct result {
 	struct completion_receive receive;
 	struct completion_immediate immediate; /* if receive.more is set */
@@ -76,7 +76,7 @@ struct matching {
 	uint32_t results_head, results_tail, results_mask;
 };
 
-/* NULL if clients match on this node. */
+/* Return the matching of a context, or NULL if clients match on this node. */
 static inline struct matching *
 matcher_of(const struct channel *ch)
 {
@@ -142,8 +142,8 @@ match_free_context(struct channel *ch)
 	free(x);
 }
 
-/* Makes messages land in the engine's ring. A thin client matches by itself, since the engine
- * copies as little as possible into its memory. */
+/* Make messages land in the engine's ring. A thin client matches by itself, since the engine copies
+ * as little as possible into its memory. */
 static void
 match_join(struct node *n, struct channel *ch)
 {
@@ -165,7 +165,7 @@ match_join(struct node *n, struct channel *ch)
 	x->uses = (uint32_t)rte_rand();
 }
 
-/* The context ends: receives that wait for a transfer are dropped. */
+/* Drop the receives that wait for a transfer, as the context ends. */
 static void
 match_close(struct engine *e, struct channel *ch, bool linger)
 {
@@ -246,7 +246,7 @@ match_results(struct engine *e, struct channel *ch)
 
 /* ------------------------------------------------------------------ bytes */
 
-/* Frees a message's entry and bulk buffers. */
+/* Free a message's entry and bulk buffers. */
 static void
 done_with(struct engine *e, struct channel *ch, const struct match_message *m)
 {
@@ -257,7 +257,7 @@ done_with(struct engine *e, struct channel *ch, const struct match_message *m)
 		inlet_release(e, ch, &bulk, 1, true);
 }
 
-/* Copies the bytes of an eager message behind its head, as many as fit, to their place. 0, or
+/* Copy the bytes of an eager message behind its head, as many as fit, to their place. 0, or
  * EFAULT. */
 static uint8_t
 place(struct engine *e, const struct channel *ch, const struct receive *r,
@@ -302,8 +302,8 @@ place(struct engine *e, const struct channel *ch, const struct receive *r,
 
 /* ------------------------------------------------------------------ offers */
 
-/* A message was not Acked: everything offered to that context before is lost, with the flow or with
- * the receiver. */
+/* End the offers to a context to which a message was not Acked: everything offered to it before is
+ * lost, with the flow or with the receiver. */
 static void
 message_failed(struct engine *e, struct channel *ch, const struct send_slot *s,
 	const struct send_failure *f)
@@ -355,7 +355,8 @@ fetch_ready(struct engine *e, struct channel *ch)
 	}
 }
 
-/* A transfer that a receive began has ended. */
+/* End the receive that began a transfer, which has ended, and begin transfers that waited for a
+ * place. */
 static void
 fetched(struct engine *e, struct channel *ch, uint32_t number, uint8_t error)
 {
@@ -407,7 +408,7 @@ take_offer(struct engine *e, struct channel *ch, struct receive *r, const struct
 	x->ready_tail = (uint32_t)(r - x->receives);
 }
 
-/* A receive has a message. taken: the client knows what it is, and has a place for it. */
+/* Give a message to a receive. taken: the client knows what it is, and has a place for it. */
 static void
 receive(struct engine *e, struct channel *ch, struct receive *r, const struct match_message *m,
 	bool taken)
@@ -456,7 +457,7 @@ take_in(struct engine *e, struct channel *ch)
 	atomic_store_explicit(&x->given, x->queue.heads.given, memory_order_relaxed);
 }
 
-/* Matches all that landed in channels that were touched. */
+/* Match all that landed in channels that were touched. */
 static void
 match_landed(struct engine *e)
 {
@@ -502,7 +503,7 @@ set_local(struct channel *ch, struct receive *r, const struct submission *s)
 	return true;
 }
 
-/* Posts, probes or takes: finds the oldest waiting message that matches, if there is one. */
+/* Post, probe or take: find the oldest waiting message that matches, if there is one. */
 static void
 look_for(struct engine *e, struct channel *ch, struct receive *r, const struct submission *s)
 {
@@ -549,7 +550,7 @@ look_for(struct engine *e, struct channel *ch, struct receive *r, const struct s
 	tell(e, ch, index, RECEIVE_FOUND, 0);
 }
 
-/* false: malformed. */
+/* Do what the client submits about receives. false: malformed. */
 static bool
 receive_submit(struct engine *e, struct channel *ch, const struct submission *s)
 {
@@ -592,8 +593,8 @@ receive_submit(struct engine *e, struct channel *ch, const struct submission *s)
 	return true;
 }
 
-/* Runs before lib/rma's service forgets the memory: receives that wait for a place would begin
- * transfers with it. */
+/* End posted receives into the memory, and let those that wait for a place fail: they would begin
+ * transfers with it. This runs before lib/rma's service forgets the memory. */
 static void
 match_memory_gone(struct engine *e, struct channel *ch, const struct memory *m)
 {

@@ -38,7 +38,7 @@ pmx_atomic_bytes(enum pmx_atomic_op op, enum pmx_atomic_type type)
 	return atomic_is_valid(op, type) ? atomic_bytes(type) : 0;
 }
 
-/* 0, or -EOPNOTSUPP or -EINVAL. */
+/* Check an atomic operation and its arguments. Return 0, or -EOPNOTSUPP or -EINVAL. */
 static int
 check(unsigned op, unsigned type, const void *operands, const void *compared, const void *before)
 {

@@ -26,7 +26,7 @@
 
 /* ------------------------------------------------------------------ pieces */
 
-/* Waits for a free submission slot; NULL: the engine is gone. */
+/* Wait for a free submission slot. Return NULL if the engine is gone. */
 static struct submission *
 submission_slot(struct pmx_context *ctx)
 {
@@ -45,7 +45,7 @@ submit(struct pmx_context *ctx)
 	ctx_doorbell(ctx);
 }
 
-/* Has the engine unmap a piece, and removes it from the table. */
+/* Have the engine unmap a piece, and remove it from the table. */
 static void
 forget_piece(struct pmx_context *ctx, uint32_t number)
 {
@@ -61,7 +61,7 @@ forget_piece(struct pmx_context *ctx, uint32_t number)
 	ctx->pieces[number].addr = NULL;
 }
 
-/* Whether adopted memory was unmapped or moved since. */
+/* Return whether a piece is adopted memory that was unmapped or moved since. */
 static bool
 is_gone(const struct pmx_context *ctx, const struct piece *p)
 {
@@ -111,7 +111,7 @@ piece_of(struct pmx_context *ctx, const void *addr, uint64_t len)
 	return MEMORY_COPIED;
 }
 
-/* Has the engine map fd's memory, which this process has mapped at `at`. */
+/* Have the engine map fd's memory, which this process has mapped at `at`. */
 static int
 share(struct pmx_context *ctx, int fd, void *at, uint64_t len, int watched)
 {
@@ -185,7 +185,7 @@ pmx_free(struct pmx_context *ctx, void *addr)
 		piece_unmap(ctx, addr);
 }
 
-/* Unmaps a piece if it is in that table, and removes it; false: it is not. */
+/* Unmap a piece if it is in that table, and remove it. Return false if it is not there. */
 static bool
 unmap_from(struct piece *pieces, const void *addr)
 {
@@ -208,9 +208,9 @@ piece_unmap(struct pmx_context *ctx, const void *addr)
 
 /* ------------------------------------------------------------------ adoption */
 
-/* Checks in /proc/self/maps that all of [at, at + len) is writable, and either private and
- * anonymous or adopted before (by a context that is closed now, or freed and allocated again
- * since). 0 or -errno. */
+/* Check in /proc/self/maps that all of [at, at + len) is writable, and either private and anonymous
+ * or adopted before (by a context that is closed now, or freed and allocated again since). Return 0
+ * or -errno. */
 static int
 check_private(uint64_t at, uint64_t len)
 {
@@ -238,7 +238,7 @@ check_private(uint64_t at, uint64_t len)
 	return next >= at + len ? 0 : -EINVAL;
 }
 
-/* Copies the pages into a memfd, maps that in their place, and shares it. */
+/* Copy the pages into a memfd, map that in their place, and share it. */
 static int
 adopt_pages(struct pmx_context *ctx, uint64_t at, uint64_t len)
 {
@@ -270,7 +270,7 @@ adopt_pages(struct pmx_context *ctx, uint64_t at, uint64_t len)
 	return result;
 }
 
-/* Replaces a piece by new pages, huge or not, and shares them. true: they are shared. */
+/* Replace a piece by new pages, huge or not, and share them. Return whether they are shared. */
 static bool
 copy_and_share(struct pmx_context *ctx, const struct piece *p, bool huge)
 {
@@ -291,7 +291,7 @@ copy_and_share(struct pmx_context *ctx, const struct piece *p, bool huge)
 	return shared;
 }
 
-/* Shares a piece of the previous engine with the new one. Its pages are copied, since this process
+/* Share a piece of the previous engine with the new one. Its pages are copied, since this process
  * kept no descriptor of them. If that fails, the piece is the application's alone until the next
  * time. */
 static void
@@ -351,7 +351,7 @@ adopt(struct pmx_context *ctx, const void *addr, uint64_t len)
 
 /* ------------------------------------------------------------------ regions */
 
-/* Submits a request about a region, and waits for the engine's answer. */
+/* Submit a request about a region, and wait for the engine's answer. */
 static int
 ask(struct pmx_context *ctx, const struct submission *question, uint64_t *key)
 {
@@ -373,7 +373,7 @@ ask(struct pmx_context *ctx, const struct submission *question, uint64_t *key)
 	return -(int)ctx->answer.error;
 }
 
-/* Pins and watches memory that is not of pmx_alloc() while it is registered. */
+/* Pin and watch memory that is not of pmx_alloc() while it is registered. */
 static int
 hold(struct pmx_context *ctx, const void *addr, uint64_t len, struct registration **out)
 {

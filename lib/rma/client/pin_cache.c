@@ -52,7 +52,7 @@ pin_cache_new(const struct pin_cache_config *config)
 
 /* ------------------------------------------------------------------ slots and their order */
 
-/* Makes sure that n slots are free; false: no memory. */
+/* Make sure that n slots are free. Return false if there is no memory. */
 static bool
 slots_ready(struct pin_cache *c, uint32_t n)
 {
@@ -105,7 +105,7 @@ slot_give(struct pin_cache *c, uint32_t i)
 	c->slot_free = i;
 }
 
-/* The number of entries that begin at or before addr. */
+/* Return the number of entries that begin at or before addr. */
 static inline uint32_t
 rank_of(const struct pin_cache *c, uint64_t addr)
 {
@@ -123,7 +123,7 @@ rank_of(const struct pin_cache *c, uint64_t addr)
 	return (uint32_t)(at - c->begins) + (*at <= addr);
 }
 
-/* The index in `order` of the first entry that ends after addr. */
+/* Return the index in `order` of the first entry that ends after addr. */
 static uint32_t
 first_after(const struct pin_cache *c, uint64_t addr)
 {
@@ -199,7 +199,8 @@ evict_one(struct pin_cache *c, uint64_t begin, uint64_t end)
 	return true;
 }
 
-/* Finds the first pages of [*at, end) that no entry has: [*at, *until). false: there are none. */
+/* Find the first pages of [*at, end) that no entry has: [*at, *until). Return false if there are
+ * none. */
 static bool
 next_gap(const struct pin_cache *c, uint64_t *at, uint64_t end, uint64_t *until)
 {
@@ -221,7 +222,7 @@ missing_bytes(const struct pin_cache *c, uint64_t begin, uint64_t end)
 	return missing;
 }
 
-/* Pins what no entry has of [begin, end); all of it or, with an error, nothing. */
+/* Pin the pages of [begin, end) that no entry has: all of them or, with an error, none. */
 static int
 pin_missing(struct pin_cache *c, uint64_t begin, uint64_t end)
 {
@@ -242,7 +243,8 @@ pin_missing(struct pin_cache *c, uint64_t begin, uint64_t end)
 	return result;
 }
 
-/* Makes one entry of [begin, end), which is pinned, and its neighbours (note 1 of pin_cache.h). */
+/* Make one entry of [begin, end), which is pinned, and its neighbours (note 1 of pin_cache.h).
+ * Return its slot. */
 static uint32_t
 merge(struct pin_cache *c, uint64_t begin, uint64_t end)
 {
@@ -354,7 +356,7 @@ pin_cache_get(struct pin_cache *c, uint64_t addr, uint64_t len, uint32_t *ref)
 	return 0;
 }
 
-/* Whether an unused entry stays pinned (PIN-3). */
+/* Return whether an unused entry stays pinned (PIN-3). */
 static inline bool
 idle_stays(const struct pin_cache *c)
 {
@@ -403,8 +405,9 @@ pin_cache_put(struct pin_cache *c, uint32_t ref)
 
 /* ------------------------------------------------------------------ invalidation */
 
-/* Keeps the rest of an entry of which a part was invalidated; `holder` is PIN_NONE for an idle one.
- * If there is no memory for a slot, its pages stay pinned and are forgotten. */
+/* Keep the rest of an entry of which a part was invalidated. `holder` is the slot of an entry in
+ * use, or PIN_NONE for an idle one. If there is no memory for a slot, the pages stay pinned and are
+ * forgotten. */
 static void
 keep_piece(struct pin_cache *c, uint64_t begin, uint64_t end, uint64_t used, uint32_t holder)
 {

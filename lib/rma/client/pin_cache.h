@@ -56,22 +56,22 @@ struct pin_cache_stat {
 	uint32_t in_use; /* references that were not put back */
 };
 
-/* Returns NULL if there is no memory, or the configuration is out of range. */
+/* Make a cache. Return NULL if there is no memory, or the configuration is out of range. */
 struct pin_cache *pin_cache_new(const struct pin_cache_config *config);
-/* Unpins everything and frees the cache; nothing may be in use. NULL is ignored. */
+/* Unpin everything and free the cache; nothing may be in use. NULL is ignored. */
 void pin_cache_free(struct pin_cache *c);
 
-/* Pins [addr, addr + len), len at least 1. 0 with a reference in *ref, to be put back once; -ENOMEM
- * if what is in use reaches the limits, or without memory; -EFAULT if the range wraps; or the error
- * of ops.pin. */
+/* Pin [addr, addr + len), len at least 1. Return 0 with a reference in *ref, to be put back once;
+ * -ENOMEM if what is in use reaches the limits, or without memory; -EFAULT if the range wraps; or
+ * the error of ops.pin. */
 int pin_cache_get(struct pin_cache *c, uint64_t addr, uint64_t len, uint32_t *ref);
 void pin_cache_put(struct pin_cache *c, uint32_t ref);
 
-/* All pages of [addr, addr + len) are no longer what was pinned, and are not found again. gone: the
- * kernel has unpinned them already (munmap); otherwise they are unpinned here, at once, even if in
- * use. */
+/* Forget all pages of [addr, addr + len), which are no longer what was pinned: they are not found
+ * again. gone: the kernel has unpinned them already (munmap); otherwise they are unpinned here, at
+ * once, even if in use. */
 void pin_cache_invalidate(struct pin_cache *c, uint64_t addr, uint64_t len, bool gone);
-/* Unpins everything that is not in use. */
+/* Unpin everything that is not in use. */
 void pin_cache_flush(struct pin_cache *c);
 
 void pin_cache_stat(const struct pin_cache *c, struct pin_cache_stat *out);

@@ -69,7 +69,7 @@ static struct {
 	struct watched watched[REGIONS_WATCHED];
 } pins = {.lock = ATOMIC_FLAG_INIT, .fd = -1, .watched_lock = ATOMIC_FLAG_INIT};
 
-/* As rte_pause(), which a build without DPDK does not have. */
+/* Pause as rte_pause() does, which a build without DPDK does not have. */
 static inline void
 relax(void)
 {
@@ -156,7 +156,7 @@ pin(void *arg, uint64_t addr, uint64_t len)
 
 /* ------------------------------------------------------------------ events of the kernel */
 
-/* Revokes what was registered or adopted of that memory. */
+/* Revoke what was registered or adopted of that memory. */
 static void
 revoke_range(uint64_t addr, uint64_t len)
 {
@@ -218,7 +218,7 @@ watch(void *arg)
 	return NULL;
 }
 
-/* Brings the cache up to date with all that happened before this call. Under the lock. */
+/* Bring the cache up to date with all that happened before this call. The caller holds the lock. */
 static void
 settle(void)
 {
@@ -272,7 +272,8 @@ begin_watch(void)
 	signals_restore(before);
 }
 
-/* In a child of fork(): nothing is locked or watched there, and the contexts are the parent's. */
+/* Forget all pins and watches in a child of fork(): nothing is locked or watched there, and the
+ * contexts are the parent's. */
 static void
 forget_all(void)
 {
@@ -372,7 +373,7 @@ pins_settle(void)
 		relax();
 }
 
-/* Pins registered memory anew after an invalidation, since others may rely on that. */
+/* Pin registered memory anew after an invalidation, since others may rely on that. */
 static void
 pin_registered(uint64_t addr, uint64_t len)
 {

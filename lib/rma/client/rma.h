@@ -14,10 +14,12 @@ extern const struct client_service client_transfer, client_memory;
 
 /* part.c */
 void layout_part(const struct pmx_part *from, const void *local, uint64_t len, struct part *p);
-/* The runs of a part of len bytes; part NULL: all bytes. within: NULL, or those bytes alone. */
+/* Begin with the runs of a part of len bytes; part NULL: all bytes. within: NULL, or those bytes
+ * alone. */
 void runs_begin(struct runs *r, const struct pmx_part *part, const void *local, uint64_t len,
 	const struct part_run *within);
-/* Returns whether there are more, and where the next one begins. DIFF: this compares bytes. */
+/* Return whether there are more runs, and in *at where the next one begins. DIFF: this compares
+ * bytes. */
 bool runs_next(struct runs *r, uint64_t *at);
 /* Write the next runs, each behind its head, into `room` bytes at `to`; NULL: they are only passed
  * over. *end: where the skip of the first head begins, and afterwards the end of the last run.
@@ -30,46 +32,47 @@ uint32_t runs_pack(struct runs *r, uint8_t *to, uint32_t room, uint64_t *end);
  * part's region that are pushed. */
 int transfers_push(struct pmx_context *ctx, const struct pmx_transfer *t,
 	const struct part_run *within, pmx_transfer_id *id);
-/* 0 if a push could be begun, or what is wrong with its arguments. */
+/* Return 0 if a push could be begun, or what is wrong with its arguments. */
 int transfers_push_check(const struct pmx_transfer *t);
-/* Begins a transfer of a kind that moves no local memory: PIN, UNPIN, ATOMIC, whose operands
- * `atomic` has. Errors as of pmx_pull(). */
+/* Begin a transfer of a kind that moves no local memory: PIN, UNPIN, ATOMIC, whose operands
+ * `atomic` has. Return 0, or errors as of pmx_pull(). */
 int transfers_ask(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t kind,
 	const struct pmx_atomic_transfer *atomic, pmx_transfer_id *id);
-/* Begins a transfer for a request. kind: enum transfer_kind; t: the other side, the local memory,
- * and the id of the offer as key. 0 and the transfer's id; -EAGAIN, -EPIPE, or what is wrong with
- * the local memory. */
+/* Begin a transfer for a request. kind: enum transfer_kind; t: the other side, the local memory,
+ * and the id of the offer as key. Return 0 and the transfer's id; -EAGAIN, -EPIPE, or what is wrong
+ * with the local memory. */
 int transfers_request(struct pmx_context *ctx, uint8_t kind, const struct pmx_transfer *t,
 	uint32_t request, uint32_t *id);
 /* memory.c */
-/* Registers a region: as pmx_area_register(), of a group unless that is 0; without an ID if it is
- * REGION_NO_AREA. */
+/* Register a region as pmx_area_register() does: of a group unless `group` is 0; without an ID if
+ * `area` is REGION_NO_AREA. */
 int ctx_register(struct pmx_context *ctx, uint32_t group, uint32_t area, void *addr, uint64_t len,
 	unsigned access, struct pmx_remote *remote);
-/* The piece that [addr, addr + len) is in: its number, MEMORY_COPIED if it is in none, or -EFAULT
- * if only a part of it is. */
+/* Return the number of the piece that [addr, addr + len) is in; MEMORY_COPIED if it is in none, or
+ * only partly in an adopted one; -EFAULT if it is only partly in one of pmx_alloc(). */
 int64_t piece_of(struct pmx_context *ctx, const void *addr, uint64_t len);
-/* Tells the engine of adopted memory that is gone, after piece_of() has found some. */
+/* Tell the engine of adopted memory that is gone, after piece_of() has found some. */
 void pieces_sweep(struct pmx_context *ctx);
-/* Unmaps memory of pmx_alloc() in this process only: no engine maps it. */
+/* Unmap memory of pmx_alloc() in this process only: no engine maps it. */
 void piece_unmap(struct pmx_context *ctx, const void *addr);
 /* bounce.c: gets len bytes that the engine can reach. 0; -EAGAIN if `most` of them are in use, or
  * all; or errors of pmx_alloc() */
 int bounce_get(struct pmx_context *ctx, uint64_t len, unsigned most, void **at);
 void bounce_put(struct pmx_context *ctx, const void *at);
-/* Unmaps all bounce buffers, when none is in use and no engine has them. */
+/* Unmap all bounce buffers, when none is in use and no engine has them. */
 void bounces_leave(struct pmx_context *ctx);
 /* pins.c: the pin-down cache of this process */
 int pins_get(struct pmx_context *ctx, const void *addr, uint64_t len, uint32_t *ref);
 void pins_put(uint32_t ref);
 void pins_stat(struct pin_cache_stat *stat);
-/* Watches registered or adopted memory. Returns its index in shm->revoked, or -ENOSPC. ref is the
+/* Watch registered or adopted memory. Return its index in shm->revoked, or -ENOSPC. ref is the
  * reference that keeps it pinned, which passes to the watch; PIN_NONE: there is none. */
 int pins_watch(struct pmx_context *ctx, const void *addr, uint64_t len, uint32_t ref);
 void pins_unwatch(struct pmx_context *ctx, int place);
-/* Has the kernel report when pages that are not pinned are unmapped or moved: 0, or -EOPNOTSUPP. */
+/* Have the kernel report when pages that are not pinned are unmapped or moved. Return 0, or
+ * -EOPNOTSUPP. */
 int pins_tell(struct pmx_context *ctx, const void *addr, uint64_t len);
-/* Waits until all that the kernel has reported of watched memory is taken note of. */
+/* Wait until all that the kernel has reported of watched memory is taken note of. */
 void pins_settle(void);
 
 #endif

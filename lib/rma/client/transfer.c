@@ -60,7 +60,7 @@ transfers_open(struct pmx_context *ctx)
 	return 0;
 }
 
-/* Whether the library has more of it to submit. */
+/* Return whether the library has more to submit of a transfer in that state. */
 static bool
 is_unfinished(enum note_state s)
 {
@@ -73,8 +73,9 @@ is_under_way(const struct transfer_note *n)
 	return n->state != NOTE_FREE && n->state != NOTE_ENDED;
 }
 
-/* Changes the state. It goes from FREE to SUBMITTED, or to a state in which the library still has
- * to submit something; from there to SUBMITTED; and in the end, from any, to ENDED or FREE. */
+/* Change a transfer's state. It goes from FREE to SUBMITTED, or to a state in which the library
+ * still has to submit something; from there to SUBMITTED; and in the end, from any, to ENDED or
+ * FREE. */
 static void
 note_becomes(struct pmx_context *ctx, struct transfer_note *n, enum note_state to)
 {
@@ -123,7 +124,7 @@ put_place(struct pmx_context *ctx, uint16_t place)
 
 /* ------------------------------------------------------------------ bounce buffers */
 
-/* Replaces the transfer's local memory by a bounce buffer, if fewer than `most` are in use. in: the
+/* Replace the transfer's local memory by a bounce buffer, if fewer than `most` are in use. in: the
  * transfer writes to it. */
 static int
 bounce(struct pmx_context *ctx, struct transfer_note *n, unsigned most, bool in)
@@ -146,7 +147,7 @@ bounce(struct pmx_context *ctx, struct transfer_note *n, unsigned most, bool in)
 	return 0;
 }
 
-/* Copies what arrived to the application's memory, and frees the bounce buffer. */
+/* Copy what arrived to the application's memory, and free the bounce buffer. */
 static void
 unbounce(struct pmx_context *ctx, struct transfer_note *n, uint8_t error)
 {
@@ -167,7 +168,7 @@ unbounce(struct pmx_context *ctx, struct transfer_note *n, uint8_t error)
 	n->t.local = home;
 }
 
-/* Ends a transfer, or a part of one. */
+/* End a transfer, or a part of one. */
 static void
 end(struct pmx_context *ctx, uint16_t place, uint8_t error)
 {
@@ -212,7 +213,7 @@ end(struct pmx_context *ctx, uint16_t place, uint8_t error)
 	}
 }
 
-/* Handles results that the engine wrote. */
+/* Handle results that the engine wrote. */
 static void
 transfers_results(struct pmx_context *ctx, const struct completion *c)
 {
@@ -231,7 +232,7 @@ transfers_results(struct pmx_context *ctx, const struct completion *c)
 	}
 }
 
-/* Copies notifications that came and were not taken to private memory. */
+/* Copy notifications that came and were not taken to private memory. */
 static int
 keep_events(struct pmx_context *ctx)
 {
@@ -257,7 +258,7 @@ keep_events(struct pmx_context *ctx)
 	return 0;
 }
 
-/* Ends a transfer without the engine: its status word is written here, even if the engine was to do
+/* End a transfer without the engine: its status word is written here, even if the engine was to do
  * that. */
 static void
 end_here(struct pmx_context *ctx, uint16_t place, uint8_t error)
@@ -291,7 +292,8 @@ transfers_leave(struct pmx_context *ctx)
 
 /* ------------------------------------------------------------------ submitting */
 
-/* The engine writes only aligned status words; the library writes the others. */
+/* Return whether a status word is aligned. The engine writes only aligned ones; the library writes
+ * the others. */
 static bool
 is_aligned(const volatile int32_t *word)
 {
@@ -307,7 +309,7 @@ desc_flags(const struct pmx_transfer *t)
 		(t->flags & OF_AN_OFFER ? TRANSFER_OFFERED : 0);
 }
 
-/* Fills in the place's descriptor and submits it; the caller has checked that the ring has room. */
+/* Fill in the place's descriptor and submit it; the caller has checked that the ring has room. */
 static void
 submit_desc(struct pmx_context *ctx, uint16_t place, uint8_t kind, int64_t memory)
 {
@@ -359,7 +361,7 @@ submit_desc(struct pmx_context *ctx, uint16_t place, uint8_t kind, int64_t memor
 	slot_publish(&ctx->sub, ctx->sub.pos++);
 }
 
-/* Submits a frame that is in send buffer `buf`. */
+/* Submit a frame that is in send buffer `buf`. */
 static void
 submit_frame(struct pmx_context *ctx, uint16_t place, uint16_t buf, uint32_t len, bool last)
 {
@@ -422,8 +424,8 @@ take_buffer(struct pmx_context *ctx)
 
 /* ------------------------------------------------------------------ order */
 
-/* Whether an earlier transfer to the same context is under way; with unfinished_only, one that is
- * not fully submitted. */
+/* Return whether an earlier transfer to the same context is under way; with unfinished_only, one
+ * that is not fully submitted. */
 static bool
 has_earlier(const struct pmx_context *ctx, const struct pmx_transfer *t, uint64_t age,
 	bool unfinished_only)
@@ -447,7 +449,7 @@ must_hold(const struct pmx_context *ctx, const struct pmx_transfer *t, uint64_t 
 
 /* ------------------------------------------------------------------ parts */
 
-/* Fills one frame with runs. Returns its bytes; *at: offset of the first run. */
+/* Fill one frame with runs. Return its bytes; *at: offset of the first run. */
 static uint32_t
 pack(struct pmx_context *ctx, struct transfer_note *n, uint8_t *to, uint64_t *at)
 {
@@ -469,7 +471,7 @@ pack(struct pmx_context *ctx, struct transfer_note *n, uint8_t *to, uint64_t *at
 	return used;
 }
 
-/* Packs and submits more frames of a push, as far as there are buffers and slots. */
+/* Pack and submit more frames of a push, as far as there are buffers and slots. */
 static void
 pack_on(struct pmx_context *ctx, uint16_t place)
 {
@@ -490,7 +492,7 @@ pack_on(struct pmx_context *ctx, uint16_t place)
 		note_becomes(ctx, n, NOTE_SUBMITTED);
 }
 
-/* Submits more requests of a pull by a bitmap, as far as there are places and slots. */
+/* Submit more requests of a pull by a bitmap, as far as there are places and slots. */
 static void
 ask_on(struct pmx_context *ctx, uint16_t place)
 {
@@ -524,7 +526,7 @@ ask_on(struct pmx_context *ctx, uint16_t place)
 		end(ctx, place, n->first_error);
 }
 
-/* Begins a transfer that was held. */
+/* Begin a transfer that was held. */
 static void
 release(struct pmx_context *ctx, uint16_t place)
 {
@@ -544,7 +546,7 @@ release(struct pmx_context *ctx, uint16_t place)
 	note_becomes(ctx, n, NOTE_SUBMITTED);
 }
 
-/* Ends transfers of that memory that the library has not begun, or of which it would read more. */
+/* End transfers of that memory that the library has not begun, or of which it would read more. */
 static void
 transfers_forget(struct pmx_context *ctx, const void *addr, uint64_t len)
 {
@@ -627,7 +629,8 @@ check(const struct pmx_transfer *t, bool push)
 	return pmx_part_problem(t->part, t->len) ? -EINVAL : 0;
 }
 
-/* Makes sure that there are places, and room in the ring for n submissions. 0, -EAGAIN, -EPIPE. */
+/* Make sure that there are places, and room in the ring for n submissions. Return 0, -EAGAIN or
+ * -EPIPE. */
 static int
 room_for(struct pmx_context *ctx, uint32_t places, uint32_t n)
 {
@@ -642,7 +645,7 @@ room_for(struct pmx_context *ctx, uint32_t places, uint32_t n)
 	return -EAGAIN;
 }
 
-/* Holds a transfer, which release() begins later. */
+/* Hold a transfer, which release() begins later. */
 static void
 hold(struct pmx_context *ctx, uint16_t place, uint8_t kind)
 {
@@ -657,7 +660,7 @@ hold(struct pmx_context *ctx, uint16_t place, uint8_t kind)
 		n->status = n->t.status;
 }
 
-/* Writes what an atomic operation takes to the place's descriptor, which has room for it. */
+/* Write what an atomic operation takes to the place's descriptor, which has room for it. */
 static void
 put_operands(struct pmx_context *ctx, uint16_t place, const struct pmx_atomic_transfer *a)
 {
@@ -772,7 +775,7 @@ transfers_request(struct pmx_context *ctx, uint8_t kind, const struct pmx_transf
 	return 0;
 }
 
-/* A push that this library packs: in one frame; in parts; or whole but frame by frame, if the
+/* Begin a push that this library packs: in one frame; in parts; or whole but frame by frame, if the
  * engine cannot reach the memory. */
 static int
 push_packed(struct pmx_context *ctx, const struct pmx_transfer *t, const struct part_run *within,
@@ -916,7 +919,7 @@ pmx_sync_wait(struct pmx_context *ctx, int64_t timeout_us)
 
 /* ------------------------------------------------------------------ events */
 
-/* Whether there is an event. */
+/* Return whether there is an event. */
 static bool
 transfers_events(struct pmx_context *ctx)
 {

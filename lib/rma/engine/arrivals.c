@@ -11,7 +11,7 @@
 #include "rma/engine/frames.h"
 #include "rma/engine/results.h"
 
-/* Places bytes of a partial transfer (runs), or into memory that is not mapped here. */
+/* Place bytes of a partial transfer (runs), or bytes for memory that is not mapped here. */
 static __rte_noinline uint8_t
 place_slowly(struct channel *ch, const struct rma_place *place, const struct rma_message *m,
 	uint64_t *placed)
@@ -41,7 +41,8 @@ arrival_placed(struct engine *e, struct channel *ch, const struct arrival *a)
 	service_rma_called(e);
 }
 
-/* The bytes of a message to a target are in place. true: a->m is kept. */
+/* Report that the bytes of a message to a target are in place, or why they are not. Return true if
+ * a->m is kept. */
 static inline bool
 target_placed(struct engine *e, struct channel *ch, const struct arrival *a, uint8_t error)
 {
@@ -56,7 +57,7 @@ target_placed(struct engine *e, struct channel *ch, const struct arrival *a, uin
 
 /* ------------------------------------------------------------------ written by the kernel */
 
-/* Writes what is late, and frees its mbufs. */
+/* Write what is late, and free its mbufs. */
 static __rte_noinline void
 write_late(struct engine *e)
 {
@@ -98,7 +99,7 @@ arrivals_write_late(struct engine *e)
 
 static_assert(LATE_MAX <= SCATTER_MAX, "one system call");
 
-/* Writes the bytes of a->m later, and keeps it; false: they have to be written now. */
+/* Write the bytes of a->m later, and keep it. Return false if they have to be written now. */
 static bool
 write_later(struct engine *e, struct channel *ch, const struct arrival *a,
 	const struct rma_place *place, bool at_target)
@@ -116,7 +117,7 @@ write_later(struct engine *e, struct channel *ch, const struct arrival *a,
 	return true;
 }
 
-/* What is late must be written before this message is handled, unless it continues it: is one more
+/* Write what is late before this message is handled, unless the message continues it: is one more
  * frame of bytes for the same endpoint. */
 static inline void
 late_before(struct engine *e, const struct channel *ch, const struct rma_message *m, bool at_target)
@@ -131,7 +132,7 @@ late_before(struct engine *e, const struct channel *ch, const struct rma_message
 
 /* ------------------------------------------------------------------ messages */
 
-/* Does an atomic operation on memory that is mapped here, or on a copy of it: the lane is the only
+/* Do an atomic operation on memory that is mapped here, or on a copy of it: the lane is the only
  * one that changes the context's memory for others. */
 static __rte_noinline void
 change(struct engine *e, struct channel *ch, const struct rma_place *place,
@@ -154,7 +155,7 @@ change(struct engine *e, struct channel *ch, const struct rma_place *place,
 	rma_target_changed(rma_lane(e)->rma, ch->ctx, m, place, before, error == 0 ? 0 : EFAULT);
 }
 
-/* Handles a message to a target. true: a->m is kept, false: the caller frees it. */
+/* Handle a message to a target. Return true if a->m is kept, false if the caller has to free it. */
 static bool
 arrival_at_target(struct engine *e, struct channel *ch, const struct arrival *a)
 {
@@ -188,7 +189,8 @@ arrival_at_target(struct engine *e, struct channel *ch, const struct arrival *a)
 	return target_placed(e, ch, a, error);
 }
 
-/* Handles a message to an initiator. true: a->m is kept, false: the caller frees it. */
+/* Handle a message to an initiator. Return true if a->m is kept, false if the caller has to free
+ * it. */
 static bool
 arrival_at_initiator(struct engine *e, struct channel *ch, const struct arrival *a)
 {
@@ -277,9 +279,9 @@ arrivals_place(struct engine *e, struct channel *ch, const struct rma_area_range
 
 /* ------------------------------------------------------------------ frames come back */
 
-/* Sends a frame again whose flow was reset by the end of a context: the one that it was for, or an
- * earlier one that had the same number and so the same flow. The order is kept, since frames come
- * back in order and before anything new is sent. */
+/* Send a frame again whose flow was reset by the end of a context: the one that it was for, or an
+ * earlier one that had the same number and so the same flow. Return whether it was sent. The order
+ * is kept, since frames come back in order and before anything new is sent. */
 static bool
 send_again(struct engine *e, struct frame *f)
 {
@@ -287,7 +289,8 @@ send_again(struct engine *e, struct frame *f)
 		(!frame_is_with_port(f) || frame_copy_from_port(e, f)) && frame_to_core(e, f) == 0;
 }
 
-/* The core, or the other lane, is done with the frame. */
+/* Complete a frame that the core, or the other lane, is done with. If its flow was reset, it may be
+ * sent again instead. If a port still has its mbufs and there are no others for it, it lingers. */
 static void
 frame_done(struct engine *e, struct frame *f, uint8_t error)
 {
@@ -335,7 +338,7 @@ frames_recheck(struct engine *e)
 
 /* ------------------------------------------------------------------ within this node */
 
-/* Delivers a frame from this node; false: its target has no room now. */
+/* Deliver a frame from this node. Return false if its target has no room now. */
 static bool
 take_local(struct engine *e, struct frame *f)
 {
@@ -375,8 +378,8 @@ send_back(struct engine *e, struct frame *f)
 	frame_hand_over(e, f, f->f->src % WIRE_CONTEXTS_MAX);
 }
 
-/* A frame from this node reached the lane of its target, or came back to its own. Answers never
- * wait. */
+/* Take a frame from this node that reached the lane of its target, or came back to its own. Answers
+ * never wait. */
 void
 frame_handed_over(struct engine *e, uint64_t handle)
 {

@@ -22,7 +22,7 @@
 
 #include "rma/engine/dma.h"
 
-/* The i-th name of a comma-separated list; false: there is none. */
+/* Write the i-th name of a comma-separated list. Return false if there is none. */
 static bool
 name_of(const char *list, unsigned i, char *out, size_t size)
 {
@@ -165,7 +165,7 @@ dma_poll(struct engine *e)
 	return work;
 }
 
-/* Waits until all copies that were begun are done. */
+/* Wait until all copies that were begun are done. */
 void
 dma_drain(struct engine *e)
 {

@@ -11,8 +11,8 @@ int dma_open(struct engine *e, char *error, size_t error_len);
 void dma_close(struct engine *e);
 bool dma_copy_begin(struct engine *e, struct channel *ch, const struct arrival *a,
 	struct memory *memory, uint8_t *to);
-/* Begins to copy a frame that came in a->m into memory that the engine has mapped; keeps a->m until
- * it is done. false: the CPU has to copy. */
+/* Begin to copy a frame that came in a->m into memory that the engine has mapped, and keep a->m
+ * until that is done. Return false if the CPU has to copy. */
 static inline bool
 dma_copy(struct engine *e, struct channel *ch, const struct arrival *a, struct memory *memory,
 	uint8_t *to)
@@ -22,11 +22,11 @@ dma_copy(struct engine *e, struct channel *ch, const struct arrival *a, struct m
 
 bool dma_queue(struct engine *e, struct channel *ch, const struct arrival *a);
 unsigned dma_poll(struct engine *e);
-/* Returns when all copies that were begun are done. */
+/* Wait until all copies that were begun are done. */
 void dma_drain(struct engine *e);
 
-/* Delays dma.placed for a frame whose bytes are in place until all copies begun before it are done;
- * keeps a->m until then. false: no copy is under way any more. */
+/* Delay dma.placed for a frame whose bytes are in place until all copies begun before it are done,
+ * and keep a->m until then. Return false if no copy is under way any more. */
 static inline bool
 dma_later(struct engine *e, struct channel *ch, const struct arrival *a)
 {

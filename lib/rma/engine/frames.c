@@ -29,7 +29,8 @@ place_priv(struct rte_mbuf *m)
 	return rte_mbuf_to_priv(m);
 }
 
-/* The last reference to a second segment is gone: a port had it longer than the frame. */
+/* Let go of the memory of a second segment whose last reference is gone: a port had it longer than
+ * the frame. */
 static void
 place_freed(void *addr, void *opaque)
 {
@@ -50,7 +51,7 @@ new_place(struct rma_lane *x)
 	return m;
 }
 
-/* Sets the frame's mbuf, where lib/rma writes its head from now on. */
+/* Set the frame's mbuf, where lib/rma writes its head from now on. */
 static inline void
 set_buffer(struct frame *f, struct rte_mbuf *m)
 {
@@ -60,8 +61,8 @@ set_buffer(struct frame *f, struct rte_mbuf *m)
 
 /* ------------------------------------------------------------------ sources */
 
-/* Makes the frame refer to the source's bytes where they lie. false: a device cannot read them
- * there. */
+/* Make the frame refer to the source's bytes where they lie. Return false if a device cannot read
+ * them there. */
 static bool
 frame_refer(struct frame *f)
 {
@@ -87,7 +88,7 @@ frame_refer(struct frame *f)
 	return true;
 }
 
-/* Whether frames to that node may refer to bytes in the client's memory. */
+/* Return whether frames to that node may refer to bytes in the client's memory. */
 static inline bool
 may_refer(const struct engine *e, uint16_t node, const struct memory *m)
 {
@@ -113,7 +114,7 @@ source_of(struct engine *e, const struct rma_frame *f)
 		f->source.at, f->source.len};
 }
 
-/* Copies the sources of all frames from memory that is not mapped here, with one system call. */
+/* Copy the sources of all frames from memory that is not mapped here, with one system call. */
 static int
 frames_gather(struct engine *e, struct rma_frame **out, unsigned n)
 {
@@ -130,7 +131,7 @@ frames_gather(struct engine *e, struct rma_frame **out, unsigned n)
 	return scatter_end(&all);
 }
 
-/* Attaches the frames' sources: by reference, or copied behind the heads. 0, or -EFAULT. */
+/* Attach the frames' sources: by reference, or copied behind the heads. Return 0, or -EFAULT. */
 static int
 frames_fill(struct engine *e, struct rma_frame **out, unsigned n)
 {
@@ -189,7 +190,7 @@ frame_to_core(struct engine *e, const struct frame *f)
 	return proto_send(e->proto, &m, &handle, e->now);
 }
 
-/* Undoes frames_fill for frames that are not sent. */
+/* Undo frames_fill for frames that are not sent. */
 static void
 frames_unfill(struct rma_frame **out, unsigned n)
 {
@@ -202,7 +203,7 @@ frames_unfill(struct rma_frame **out, unsigned n)
 	}
 }
 
-/* Passes frames to the core. 0, or why not all of them went; *went counts those that did. */
+/* Pass frames to the core. Return 0, or why not all of them went; *went counts those that did. */
 static int
 frames_to_core(struct engine *e, struct rma_frame **out, unsigned n, unsigned *went)
 {
@@ -219,7 +220,7 @@ frames_to_core(struct engine *e, struct rma_frame **out, unsigned n, unsigned *w
 	return 0;
 }
 
-/* Hands frames to a context of this node; n is 0 if their source could not be read. They are copied
+/* Hand frames to a context of this node; n is 0 if their source could not be read. They are copied
  * first, since what they cause may pull other frames into the same list. */
 static __rte_noinline void
 frames_hand_over(struct engine *e, struct rma_frame **out, unsigned n)
@@ -252,7 +253,8 @@ frames_send(struct engine *e, struct rma_frame **out, unsigned n)
 	return went;
 }
 
-/* A copy of a frame in one mbuf, for use while its first transmission is still with a port. */
+/* Return a copy of a frame in one mbuf, for use while its first transmission is still with a
+ * port. */
 static struct rte_mbuf *
 copy_frame(struct engine *e, const struct frame *f)
 {

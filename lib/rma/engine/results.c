@@ -20,7 +20,8 @@ write_status(struct channel *ch, const struct rma_result *result)
 			-(int32_t)result->error, memory_order_release);
 }
 
-/* Transfers tend to end in runs of one context: its channel is found once a run. */
+/* Pass on the results of transfers. Transfers tend to end in runs of one context, so its channel is
+ * found once a run. */
 static void
 pass_results(struct engine *e)
 {

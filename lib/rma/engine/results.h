@@ -7,12 +7,12 @@
 
 #include "rma/engine/rma.h"
 
-/* Passes on results and room. To be called at the end of a turn in which lib/rma was called. */
+/* Pass on results and room. This is to be called at the end of a turn in which lib/rma was
+ * called. */
 void results_settle(struct engine *e);
-/* Writes results of transfers and registrations to the client. false: its ring is full. */
+/* Write results of transfers and registrations to the client. Return false if its ring is full. */
 bool results_write(struct engine *e, struct channel *ch);
-/* Notifies an application, or each of them, of what was pushed to it, as far as its ring has
- * room. */
+/* Notify an application, or each of them, of what was pushed to it, as far as its ring has room. */
 void events_pass(struct engine *e, struct channel *ch);
 void events_pass_all(struct engine *e);
 

@@ -47,7 +47,7 @@ transfers_send(struct engine *e)
 	return work;
 }
 
-/* Ends the service's turns when it has nothing to do, so that the lane may sleep. */
+/* End the service's turns when it has nothing to do, so that the lane may sleep. */
 static void
 rest(struct engine *e)
 {
@@ -171,16 +171,17 @@ static_assert(ENGINE_bad_transfers + RMA_REFUSED_ACCESSES == ENGINE_refused_acce
 		ENGINE_bad_transfers + RMA_PINS_REFUSED == ENGINE_pins_refused,
 	"lib/rma counts there");
 
-/* Transfers that receives begin, if the engine matches, and those that copy shared regions. */
+/* Return the most transfers of a context that the lane may begin by itself: those that receives
+ * begin, if the engine matches, and those that copy shared regions. */
 static uint32_t
 fetches_max(const struct config *c)
 {
 	return c->matching == MATCHING_ENGINE ? c->transfers : COPIES;
 }
 
-/* With a short proto.rto_max_us offers are asked after more often: a flow that was silent for half
- * of that time is opened anew, and a later life of the receiver would take the offer for its
- * own. */
+/* Make the lane's lib/rma. With a short proto.rto_max_us offers are asked after more often: a flow
+ * that was silent for half of that time is opened anew, and a later life of the receiver would take
+ * the offer for its own. */
 static int
 library_make(struct engine *e)
 {
@@ -266,7 +267,7 @@ rma_free_context(struct channel *ch)
 	free(rma_channel(ch));
 }
 
-/* Resets the channel: nothing is registered, and nothing is under way. */
+/* Reset the channel: nothing is registered, and nothing is under way. */
 static void
 rma_join(struct node *n, struct channel *ch)
 {
@@ -311,7 +312,8 @@ rma_end(struct engine *e, struct channel *ch, bool linger)
 	proto_ctx_domain(e->proto, ch->ctx | WIRE_INITIATOR, ch->domain);
 }
 
-/* Tells those who pinned memory for the context that it ends; then closes the last endpoint. */
+/* Tell those who pinned memory for the context that it ends; then close the last endpoint. Return
+ * whether no frame of the context is left. */
 static bool
 rma_closed(struct engine *e, struct channel *ch)
 {
@@ -364,7 +366,7 @@ rma_settled(const struct engine *e, const struct channel *ch)
 
 /* ------------------------------------------------------------------ another primary takes over */
 
-/* Takes away all room for others' requests, so that they wait at their senders until the context
+/* Take away all room for others' requests, so that they wait at their senders until the context
  * goes on. */
 static void
 rma_freeze(struct engine *e, struct channel *ch)
@@ -405,7 +407,7 @@ struct saved_context {
 	uint32_t event_pos, event_other, ended, withheld;
 };
 
-/* The number of a region's memory; MEMORY_COPIED: it has none. */
+/* Return the number of a region's memory; MEMORY_COPIED: it has none. */
 static uint32_t
 region_memory_number(const struct node *n, const struct region *r)
 {
@@ -486,8 +488,8 @@ rma_restore_context(struct channel *ch, struct image_in *in)
 	return true;
 }
 
-/* Replaces the numbers of regions' memory by pointers, now that the memory is there, and lets
- * lib/rma check and count what was restored. */
+/* Replace the numbers of regions' memory by pointers, now that the memory is there, and let lib/rma
+ * check and count what was restored. */
 static bool
 rma_restore_end(struct engine *e)
 {

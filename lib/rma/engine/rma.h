@@ -145,8 +145,8 @@ rma_channel(const struct channel *ch)
 }
 
 extern const struct service_ops service_rma;
-/* To be called after calls of lib/rma, so that what these produced is passed on before the turn
- * ends. */
+/* Have what lib/rma produced passed on before the turn ends. This is to be called after calls of
+ * lib/rma. */
 static inline void
 service_rma_called(struct engine *e)
 {

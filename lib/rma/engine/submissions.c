@@ -24,8 +24,8 @@ submission_failed(struct engine *e, struct channel *ch, const struct send_slot *
 	service_rma_called(e);
 }
 
-/* Copies a frame that the client packed for a context of this node, and hands it over. Returns 1,
- * or -EAGAIN if no frame is free. */
+/* Copy a frame that the client packed for a context of this node, and hand it over. Return 1, or
+ * -EAGAIN if no frame is free. */
 static int
 packed_copy(struct engine *e, struct channel *ch, const struct send_slot *slot, uint16_t dst_ctx,
 	uint32_t len)
@@ -43,8 +43,8 @@ packed_copy(struct engine *e, struct channel *ch, const struct send_slot *slot, 
 	return 1;
 }
 
-/* A frame of a transfer that the client packed in a send buffer. To another node it is sent from
- * that buffer, within this node as a copy. */
+/* Send a frame of a transfer that the client packed in a send buffer: to another node from that
+ * buffer, within this node as a copy. */
 unsigned
 submission_frame(struct engine *e, struct channel *ch, const struct submission *s)
 {
@@ -103,7 +103,7 @@ submission_frame(struct engine *e, struct channel *ch, const struct submission *
 	return 1;
 }
 
-/* Tells the client the round-trip time, by which it chooses between offering and copying. */
+/* Tell the client the round-trip time, by which it chooses between offering and copying. */
 static void
 tell_rtt(struct engine *e, struct channel *ch, uint16_t node)
 {
@@ -136,7 +136,8 @@ submission_cancel(struct engine *e, struct channel *ch, const struct submission 
 	return 1;
 }
 
-/* 0 and the region's key in *key, or -errno. */
+/* Register the region that a submission describes. Return 0 and the region's key in *key, or
+ * -errno. */
 static int
 region_register(struct engine *e, struct channel *ch, const struct submission *s, uint64_t *key)
 {
@@ -165,7 +166,7 @@ region_register(struct engine *e, struct channel *ch, const struct submission *s
 	return rma_register(rma_lane(e)->rma, ch->ctx, &region, random, key);
 }
 
-/* A client registers a region, or ends a registration. */
+/* Register a region for a client, or end a registration. */
 unsigned
 submission_region(struct engine *e, struct channel *ch, const struct submission *s)
 {

@@ -12,7 +12,8 @@ unsigned submission_transfer(struct engine *e, struct channel *ch, const struct 
 unsigned submission_frame(struct engine *e, struct channel *ch, const struct submission *s);
 unsigned submission_region(struct engine *e, struct channel *ch, const struct submission *s);
 unsigned submission_cancel(struct engine *e, struct channel *ch, const struct submission *s);
-/* A frame that the client packed was not Acked. This is service_ops.send_failed. */
+/* End the transfer of a frame that the client packed and that was not Acked. This is
+ * service_ops.send_failed. */
 void submission_failed(struct engine *e, struct channel *ch, const struct send_slot *s,
 	const struct send_failure *f);
 
