@@ -78,7 +78,7 @@ leaves_before(const struct held *a, const struct held *b)
 	return (int32_t)(a->order - b->order) < 0;
 }
 
-/* The caller has made sure that the heap has room. */
+/* Put a held copy into the queue's heap. The caller has made sure that the heap has room. */
 static void
 heap_push(struct fault_queue *q, const struct held *held)
 {
@@ -91,7 +91,7 @@ heap_push(struct fault_queue *q, const struct held *held)
 	q->heap[i] = *held;
 }
 
-/* The heap is not empty. */
+/* Take the copy that leaves first out of the queue's heap, which must not be empty. */
 static struct held
 heap_pop(struct fault_queue *q)
 {
@@ -140,7 +140,7 @@ flush_due(struct fault_link *f, uint16_t queue, uint64_t now_ns)
 	return true;
 }
 
-/* Returns a copy of a frame in one mbuf of the node's pool, or NULL. */
+/* Copy a frame into one mbuf of the node's pool. Return the copy, or NULL. */
 static struct rte_mbuf *
 copy_frame(const struct rte_mbuf *frame, struct rte_mempool *pool)
 {
@@ -425,8 +425,8 @@ fault_add_peer(struct link *l, uint16_t node, const struct link_addr *addr)
 }
 
 /*
- * Returns the inner link's descriptor, unless copies can be held back: a lane that sleeps on it
- * would not release them in time, so the link must then be polled.
+ * Return the inner link's descriptor, or -1 if copies can be held back: a lane that sleeps on the
+ * descriptor would not release them in time, so the link must then be polled.
  */
 static int
 fault_rx_fd(struct link *l, uint16_t queue)

@@ -24,7 +24,7 @@ struct fault_link_counters {
 };
 
 /**
- * Counters of one tx queue of a fault link.
+ * Read the counters of one tx queue of a fault link.
  *
  * @param l      open link
  * @param queue  0..tx_queues - 1

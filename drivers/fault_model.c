@@ -23,14 +23,15 @@ hash64(uint64_t x)
 	return x ^ (x >> 31);
 }
 
-/* Returns the random number of this frame and decision. */
+/* Return the random number for this frame and this decision. */
 static uint64_t
 draw(const struct fault_model *model, unsigned int decision)
 {
 	return hash64(model->base[decision] + model->position);
 }
 
-/* Odds of 2^32: 0 never, 2^32 always. Uses the upper half; the lower one stays independent. */
+/* Return whether an event happens to this frame. odds: parts of 2^32: 0 is never, 2^32 is always.
+ * Use only the upper half of the random number, so that the lower half stays independent. */
 static int
 happens(const struct fault_model *model, unsigned int decision, uint64_t odds)
 {
@@ -79,7 +80,8 @@ pass_bottleneck(struct fault_model *model, uint64_t now_ns, uint32_t len_bytes, 
 	return 1;
 }
 
-/* A burst begins by its odds; it holds on by burst_stay, so its mean is 1 / (1 - burst_stay). */
+/* Return whether this frame falls into a burst of losses. A burst begins by its odds and goes on by
+ * burst_stay, so its mean length is 1 / (1 - burst_stay). */
 static int
 falls_in_burst(struct fault_model *model)
 {
@@ -157,7 +159,7 @@ clamp(uint64_t value, uint64_t low, uint64_t high)
 	return value < low ? low : value > high ? high : value;
 }
 
-/* Parts per million as odds of 2^32, rounded up so that only 0 means never. */
+/* Turn parts per million into odds of 2^32, rounded up so that only 0 means never. */
 static uint64_t
 odds(uint32_t ppm)
 {

@@ -34,7 +34,8 @@
 #define FAULT_LENGTH_MAX      (1u << 20)              /* longest frame that may be asked about */
 #define FAULT_REORDER_NS      20000u                  /* reorder span where none is given */
 
-/* What happens to the frames. All zero: nothing does. Probabilities are 0..FAULT_PPM, per frame. */
+/* The faults that the frames suffer; none if all fields are 0. Probabilities are 0..FAULT_PPM, per
+ * frame. */
 struct fault_config {
 	uint32_t loss_ppm;      /* the frame is lost, independently of all others */
 	uint32_t burst_ppm;     /* a burst of losses begins at this frame */
@@ -55,7 +56,7 @@ struct fault_config {
 	uint64_t seed;               /* any value */
 };
 
-/* Why a frame was dropped. */
+/* The reason why a frame was dropped. */
 enum fault_cause {
 	FAULT_NONE,     /* it was not dropped */
 	FAULT_LOSS,     /* independent loss */

@@ -228,8 +228,8 @@ make_end(struct rte_mempool *pool, uint16_t queues, uint32_t frames)
 	return end;
 }
 
-/* Returns the pair of that name, made on first use; NULL if there is no memory. Called under the
- * lock. */
+/* Return the pair of that name, and make it on first use; NULL if there is no memory. Called under
+ * the lock. */
 static struct loop_pair *
 get_pair(const char *name)
 {

@@ -64,7 +64,7 @@ needs_zone(const union udp_addr *at)
 		at->v6.sin6_scope_id == 0;
 }
 
-/* Is it an address to which nothing can be sent? */
+/* Return whether nothing can be sent to the address. */
 static bool
 is_nowhere(const union udp_addr *at)
 {
@@ -140,8 +140,8 @@ set_options(int fd, bool v6, bool shared)
 		  : setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &pmtu, sizeof(pmtu));
 }
 
-/* Returns a bound socket, or a negative errno. Port 0 in *addr is replaced by the port that the
- * kernel chose. */
+/* Open a socket and bind it to *addr. Return its descriptor, or a negative errno. Port 0 in *addr
+ * is replaced by the port that the kernel chose. */
 static int
 open_socket(struct link_addr *addr, bool shared)
 {
@@ -192,7 +192,8 @@ free_link(struct udp_link *u)
 	rte_free(u);
 }
 
-/* Memory of a queue, from libc: zero pages that take no memory until they are used. */
+/* Allocate the memory of a queue, from libc: zero pages that take no memory until they are used.
+ * Return false if there is none. */
 static bool
 make_queue(struct udp_queue *q)
 {
@@ -203,7 +204,7 @@ make_queue(struct udp_queue *q)
 	return q->connected != NULL && q->spill != NULL && q->linear != NULL;
 }
 
-/* Returns a link without sockets, or NULL. */
+/* Make a link without sockets. Return it, or NULL. */
 static struct udp_link *
 make_link(uint16_t queues, uint32_t room, bool v6)
 {
@@ -291,8 +292,8 @@ udp_close(struct link *l)
 	free_link(l->priv);
 }
 
-/* A socket of this host's address and any port, connected to the peer, if the link may have one
- * more. Without it the queue's own socket sends. */
+/* Open a socket of this host's address and any port for the queue, and connect it to the peer, if
+ * the link may have one more. Without it the queue's own socket sends. */
 static void
 connect_queue(struct link *l, struct udp_queue *q, uint16_t node)
 {
@@ -348,7 +349,7 @@ udp_rx_fd(struct link *l, uint16_t queue)
 	return u->queues[queue].fd;
 }
 
-/* Returns how many datagrams the kernel dropped since the socket was opened, because it had no
+/* Return how many datagrams the kernel has dropped since the socket was opened because it had no
  * room. */
 static uint64_t
 kernel_drops(int fd)

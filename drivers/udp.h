@@ -18,7 +18,7 @@
 #define UDP_NODES   65536 /* every node number */
 #define UDP_CONTROL 32    /* bytes of a control message with one int, aligned */
 
-/* How a queue receives: udp_rx.c, note 1. */
+/* The ways in which a queue can receive: see udp_rx.c, note 1. */
 enum udp_rx_mode {
 	UDP_RX_ONE,     /* recv */
 	UDP_RX_MANY,    /* recvmmsg */
@@ -72,7 +72,7 @@ struct udp_link {
 
 /* Prepare a queue whose socket is open, and whose other members are 0. */
 void udp_rx_begin(struct link *l, struct udp_queue *q);
-/* The functions rx and tx of the link. */
+/* Receive and send frames of one queue: rx and tx of the link's operations. */
 uint16_t udp_rx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n);
 uint16_t udp_tx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n);
 

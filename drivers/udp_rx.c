@@ -62,7 +62,8 @@ accept_frame(struct udp_queue *q, struct rte_mbuf *m, uint32_t len, struct rte_m
 	*out = m;
 }
 
-/* Where frames go: to the caller, and what it has no room for into q->wait, which is empty. */
+/* The place where received frames go: to the caller, and those that it has no room for into
+ * q->wait, which is empty at first. */
 struct sink {
 	struct rte_mbuf **out;
 	uint16_t n, got;
@@ -101,7 +102,8 @@ rx_one(struct udp_queue *q, uint32_t room, struct rte_mbuf **bufs)
 	return 1;
 }
 
-/* The length of the frames that a datagram was joined of; 0: it is one. */
+/* Return the length of the frames that the kernel joined to this datagram; 0 if it is a single
+ * frame. */
 static uint32_t
 joined_of(struct msghdr *h)
 {
@@ -277,7 +279,7 @@ scatter_end(struct udp_queue *q)
 		rte_pktmbuf_free(q->bufs[--q->ready]);
 }
 
-/* The mode of the next poll. */
+/* Choose the mode of the next poll by what the last ones brought. */
 static void
 mode_follow(struct udp_queue *q)
 {
@@ -290,7 +292,8 @@ mode_follow(struct udp_queue *q)
 	}
 }
 
-/* Goes back to recv, unless something waits: note 3. */
+/* Go back to recv, unless something still waits in the socket: note 3. In that case receive it with
+ * recvmmsg. */
 static uint16_t
 rx_last(struct link *l, struct udp_queue *q, struct rte_mbuf **bufs, uint16_t n)
 {
@@ -305,8 +308,8 @@ rx_last(struct link *l, struct udp_queue *q, struct rte_mbuf **bufs, uint16_t n)
 }
 
 /*
- * Errors of recv are ignored: EAGAIN is an empty poll, and a pending error from an ICMP message
- * (ECONNREFUSED) is cleared by the call.
+ * Receive up to n frames in the queue's mode. Errors of recv are ignored: EAGAIN is an empty poll,
+ * and a pending error from an ICMP message (ECONNREFUSED) is cleared by the call.
  */
 uint16_t
 udp_rx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)

@@ -42,7 +42,7 @@ bring_together(struct rte_mbuf **bufs, uint16_t n)
 	return run;
 }
 
-/* How many of the frames may leave as one datagram. */
+/* Return how many of the frames may leave as one datagram. */
 static uint16_t
 datagram_of(struct rte_mbuf **bufs, uint16_t n)
 {
@@ -138,8 +138,9 @@ send_run(const struct udp_link *u, struct udp_queue *q, struct rte_mbuf **bufs, 
 }
 
 /*
- * May sending succeed if the frame is offered again? Yes if there is no room now, or if the error
- * belongs to an earlier frame. Any other error (no route, forbidden, too long) would recur.
+ * Return whether sending may succeed if the frame is offered again. It may if there is no room now,
+ * or if the error belongs to an earlier frame. Any other error (no route, forbidden, too long)
+ * would recur.
  */
 static bool
 worth_retry(int error)

@@ -54,7 +54,8 @@ over(struct running *x)
 	data_end(&x->in);
 }
 
-/* It has been begun. mpi: NULL: waits for it. */
+/* Finish a collective that has begun. If `mpi` is NULL, wait for its end. Otherwise set *mpi to an
+ * MPI request, and keep the collective until look() finds it ended. */
 static int
 go(struct running *x, MPI_Request *mpi)
 {
@@ -79,7 +80,8 @@ go(struct running *x, MPI_Request *mpi)
 	return MPI_SUCCESS;
 }
 
-/* Ends what has ended. */
+/* End the pending nonblocking collectives whose pmx requests have ended, and complete their MPI
+ * requests. */
 static void
 look(void)
 {
@@ -211,7 +213,8 @@ no_memory(struct running *x, MPI_Comm c)
 	return MPI_ERR_NO_MEM;
 }
 
-/* The communicator's group if such a collective is to be taken. */
+/* Return the communicator's group if pmx is to do a collective of this kind and size; otherwise
+ * NULL. */
 static struct comm *
 takes(MPI_Comm c, enum kind kind, uint64_t bytes, const MPI_Request *mpi)
 {
@@ -417,7 +420,8 @@ alltoallv(const void *in, const int in_counts[], const int in_places[], MPI_Data
 	return go(&x, mpi);
 }
 
-/* The group of a communicator for a reduction, if pmx has such a one. */
+/* Return the communicator's group if pmx is to do this reduction and has its operation and type;
+ * otherwise NULL. */
 static struct comm *
 reduces(MPI_Comm c, enum kind kind, int count, MPI_Datatype type, MPI_Op op, const MPI_Request *mpi,
 	enum pmx_atomic_op *o, enum pmx_atomic_type *t)

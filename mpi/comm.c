@@ -113,7 +113,8 @@ comm_deleted(MPI_Comm c, int keyval, void *value, void *extra)
 	return MPI_SUCCESS;
 }
 
-/* The group ends when its rank 0 leaves, so nobody does before all have what they wait for. */
+/* Free a communicator after a barrier. The group ends when its rank 0 leaves, so no rank leaves
+ * before all have what they wait for. */
 EXPORT int
 MPI_Comm_free(MPI_Comm *c)
 {
@@ -122,7 +123,7 @@ MPI_Comm_free(MPI_Comm *c)
 	return PMPI_Comm_free(c);
 }
 
-/* 0: the context is there. */
+/* Attach to the node, and open the context. Return 0 if it is open, or a negative errno. */
 static int
 attach(void)
 {
@@ -226,7 +227,8 @@ comm_turn(void)
 		PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE);
 }
 
-/* What cannot be mended: other ranks are in this collective, or will never be. */
+/* Report an error that cannot be mended, and abort the job: other ranks are in this collective, or
+ * will never be. */
 static void
 die(const struct comm *c, int error, const struct pmx_status *s)
 {
@@ -269,7 +271,8 @@ comm_test(const struct comm *c, pmx_request *request)
 
 /* ------------------------------------------------------------------ groups */
 
-/* Opens a group of these members. 0, or what is wrong with it here. */
+/* Open a group of these members, and wait until it is open. Return 0, or what is wrong with it
+ * here. */
 static int
 open_group(struct comm *x, const uint32_t *addrs, uint32_t id)
 {
@@ -296,7 +299,8 @@ open_group(struct comm *x, const uint32_t *addrs, uint32_t id)
 	return e == 1 ? 0 : e;
 }
 
-/* All ranks of the communicator do this at once. */
+/* Make the group of a communicator. All ranks of the communicator do this at once. Return NULL at
+ * all of them if one cannot have it. */
 static struct comm *
 make(MPI_Comm c)
 {

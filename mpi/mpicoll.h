@@ -33,7 +33,8 @@ struct comm {
 	int size, rank;
 };
 
-/* The communicator's group. blocking: it may be made now. NULL: the MPI library does it. */
+/* Return the communicator's group, or NULL: then the MPI library does the collective. blocking: the
+ * group may be made now. */
 struct comm *comm_of(MPI_Comm c, bool blocking);
 /* Is a collective of that kind and block to be taken? An enum of the kinds, and their names for the
  * environment's PMX_MPICOLL. */
@@ -55,20 +56,21 @@ enum kind {
 };
 bool comm_takes(enum kind kind, uint64_t bytes);
 #define ANY_BYTES (UINT64_MAX - 1) /* not known to all */
-/* What a verb has returned: false: it is to be called again. Ends the job if it cannot begin. */
+/* Return whether a collective has begun, where `error` is what its verb returned; false: call the
+ * verb again. End the job if the collective cannot begin. */
 bool comm_has_begun(const struct comm *c, int error);
-/* Whether a request has ended; ends the job if it failed, since others wait for what will never
- * be. */
+/* Return whether a request has ended. End the job if it failed, since others wait for what will
+ * never be. */
 bool comm_test(const struct comm *c, pmx_request *request);
-/* Nothing has ended: a turn for the MPI library. */
+/* Give the MPI library a turn while nothing has ended. */
 void comm_turn(void);
 
-/* Lets the engine reach memory directly, if that is possible. */
+/* Let the engine reach memory of the program directly, if that is possible. */
 void comm_adopt(const void *at, uint64_t bytes);
 
 /* ---------------------------------------------------------------- adopt.c */
 
-/* Contiguous data of the program are about to be read or written. */
+/* Note that contiguous data of the program are about to be read or written. */
 void adopt_used(const void *at, uint64_t bytes);
 
 /* ---------------------------------------------------------------- types.c */
@@ -87,7 +89,7 @@ struct data {
 	struct pmx_blocks blocks;
 };
 
-/* Bytes of count elements. */
+/* Return the bytes of `count` elements. */
 uint64_t data_bytes(int64_t count, MPI_Datatype type);
 /* Data that are read; that are written. false: out of memory, or an element that is not contiguous
  * is longer than 1 GiB. */
@@ -95,16 +97,18 @@ bool data_in(struct data *d, const void *at, int64_t count, MPI_Datatype type);
 bool data_out(struct data *d, void *at, int64_t count, MPI_Datatype type);
 /* Data that are written, and of which some are read before. */
 bool data_both(struct data *d, void *at, int64_t count, MPI_Datatype type);
-/* The same of blocks of `ranks` ranks. */
+/* Describe data like data_in(), data_out() and data_both(), but in one block for each of `ranks`
+ * ranks. */
 bool data_in_blocks(struct data *d, const void *at, int ranks, const int counts[],
 	const int places[], MPI_Datatype type);
 bool data_out_blocks(struct data *d, void *at, int ranks, const int counts[], const int places[],
 	MPI_Datatype type);
 bool data_both_blocks(struct data *d, void *at, int ranks, const int counts[], const int places[],
 	MPI_Datatype type);
-/* The collective is over: what was written goes to its place. */
+/* End the use of the data after the collective: put what was written to its place, and free the
+ * memory. */
 void data_end(struct data *d);
-/* The operation and type of a reduction; false: not one that pmx has. */
+/* Translate the operation and type of a reduction; false: pmx has no such one. */
 bool data_operation(MPI_Op op, MPI_Datatype type, enum pmx_atomic_op *o, enum pmx_atomic_type *t);
 
 #endif

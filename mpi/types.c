@@ -9,7 +9,7 @@
 
 #define PART (1u << 30) /* bytes */
 
-/* Whether elements of the type are their bytes, one right behind the other. */
+/* Return whether elements of the type are nothing but their bytes, one right behind the other. */
 static bool
 is_plain(MPI_Datatype type)
 {
@@ -34,8 +34,8 @@ data_bytes(int64_t count, MPI_Datatype type)
 	return (uint64_t)count * (uint64_t)size;
 }
 
-/* Calls `convert` for parts of that many elements at `at`, and of their packed bytes, since the MPI
- * library counts bytes as int. false: one element is longer than a part. */
+/* Call `convert` for the `count` elements at `at` and their packed bytes, in parts, since the MPI
+ * library counts bytes as int. Return false if one element is longer than a part. */
 static bool
 in_parts(void *at, int64_t count, MPI_Datatype type, uint8_t *packed,
 	void (*convert)(void *at, int count, MPI_Datatype type, void *packed, int bytes))
@@ -146,7 +146,7 @@ make_blocks(struct data *d, const void *at, int ranks, const int counts[], const
 	return d->at != NULL;
 }
 
-/* The address of a block in the application. */
+/* Return the address of a rank's block in the application's memory at `base`. */
 static void *
 block_at(const struct data *d, const void *base, int rank)
 {

@@ -129,7 +129,7 @@ PMX_API int pmx_dsm_barrier(struct pmx_dsm *dsm);
  */
 PMX_API int pmx_dsm_fetch(struct pmx_dsm *dsm, const void *addr, uint64_t bytes, bool writes);
 
-/** What a member's share of the memory has cost it since it was opened. */
+/** The costs that the memory has caused at a member since it was opened. */
 struct pmx_dsm_stat {
 	uint64_t reads;   /**< first reads that faulted */
 	uint64_t writes;  /**< first writes that faulted */

@@ -27,7 +27,7 @@ extern "C" {
 /** A group as one of its members has it. */
 struct pmx_group;
 
-/** Which group to join. */
+/** Parameters that say which group to join. */
 struct pmx_group_params {
 	uint32_t size;  /**< sizeof(struct pmx_group_params) */
 	uint32_t id;    /**< the group's number, the same at all members: 1..2^32 - 1; no two groups
@@ -72,16 +72,16 @@ PMX_API int pmx_group_open(struct pmx_context *ctx, const struct pmx_group_param
  */
 PMX_API void pmx_group_close(struct pmx_group *group);
 
-/** The context that is its member here. */
+/** Return the context that is the group's member here. */
 PMX_API struct pmx_context *pmx_group_context(const struct pmx_group *group);
 
-/** The group's number. */
+/** Return the group's number. */
 PMX_API uint32_t pmx_group_id(const struct pmx_group *group);
 
-/** Own rank, 0..size - 1. */
+/** Return this member's own rank, 0..size - 1. */
 PMX_API uint32_t pmx_group_rank(const struct pmx_group *group);
 
-/** Number of members that the group was opened with. */
+/** Return the number of members that the group was opened with. */
 PMX_API uint32_t pmx_group_size(const struct pmx_group *group);
 
 /**

@@ -23,7 +23,7 @@ extern "C" {
 /** A job as one of its processes has it. */
 struct pmx_job;
 
-/** How to take part in a job. */
+/** Parameters that say how to take part in a job. */
 struct pmx_job_params {
 	uint32_t size;        /**< sizeof(struct pmx_job_params) */
 	bool no_group;        /**< open no group of all */
@@ -56,22 +56,23 @@ PMX_API int pmx_job_init(struct pmx_job **job, const struct pmx_job_params *para
 /** Leave: close the group, the context and the attachment. Waits for nobody. NULL is ignored. */
 PMX_API void pmx_job_finalize(struct pmx_job *job);
 
-/** The job's number, 1..2^32 - 1, by which jobs that run at the same time differ; also the number
- * of its group. */
+/** Return the job's number, 1..2^32 - 1, by which jobs that run at the same time differ. It is also
+ * the number of its group. */
 PMX_API uint32_t pmx_job_number(const struct pmx_job *job);
-/** Own rank, 0..size - 1. */
+/** Return this process's own rank, 0..size - 1. */
 PMX_API uint32_t pmx_job_rank(const struct pmx_job *job);
-/** How many processes it has. */
+/** Return how many processes the job has. */
 PMX_API uint32_t pmx_job_size(const struct pmx_job *job);
-/** The attachment. */
+/** Return the process's attachment to the primary. */
 PMX_API struct pmx_node *pmx_job_node(const struct pmx_job *job);
-/** The context; it has the address that the others know. */
+/** Return the process's context in the job. It has the address that the others know. */
 PMX_API struct pmx_context *pmx_job_context(const struct pmx_job *job);
-/** The group of all, in the order of their ranks; NULL with pmx_job_params.no_group. */
+/** Return the group of all processes, in the order of their ranks; NULL with
+ * pmx_job_params.no_group. */
 PMX_API struct pmx_group *pmx_job_group(const struct pmx_job *job);
 
 /**
- * The address of a process.
+ * Look up the address of a process of the job.
  * @retval -EINVAL there is no such rank
  */
 PMX_API int pmx_job_address(const struct pmx_job *job, uint32_t rank, struct pmx_addr *address);
@@ -107,7 +108,7 @@ PMX_API int pmx_job_put(struct pmx_job *job, const char *key, const void *value,
 PMX_API int pmx_job_fence(struct pmx_job *job, int64_t timeout_us);
 
 /**
- * A value that a process had put before the last pmx_job_fence().
+ * Read a value that a process had put before the last pmx_job_fence().
  * @param      job   the job
  * @param      rank  whose
  * @param      key   see pmx_job_put()

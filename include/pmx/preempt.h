@@ -31,8 +31,8 @@
 extern "C" {
 #endif
 
-/** How long what is under way may take when a context stops, microseconds; for pmx_jobs_stop() a
- * good choice. */
+/** The time that what is under way may take when a context stops, in microseconds. For
+ * pmx_jobs_stop() it is a good choice. */
 #define PMX_DRAIN_US 50000
 
 /**
@@ -139,11 +139,11 @@ PMX_API int pmx_jobs_load(struct pmx_jobs *jobs, uint32_t job, struct pmx_job_st
 /** Let a job go on at this node, after loading it. Arguments and errors as of pmx_jobs_load(). */
 PMX_API int pmx_jobs_start(struct pmx_jobs *jobs, uint32_t job, struct pmx_job_state *state);
 
-/** What a job is at here. Arguments and errors as of pmx_jobs_stop(). */
+/** Ask for the state of a job at this node. Arguments and errors as of pmx_jobs_stop(). */
 PMX_API int pmx_jobs_state(struct pmx_jobs *jobs, uint32_t job, struct pmx_job_state *state);
 
 /**
- * The job with the next higher number that has contexts here or is stopped.
+ * Find the job with the next higher number that has contexts here or is stopped.
  * @param      jobs   the connection
  * @param      after  0 begins
  * @param[out] state  of that job

@@ -27,8 +27,8 @@ clock_ms(void)
 	return clock_us() / 1000;
 }
 
-/* Returns the deadline of what began at `now` and may take timeout_us: any number; below 0: for
- * ever. */
+/* Return the deadline of what began at `now` and may take timeout_us. timeout_us is any number;
+ * below 0: for ever. */
 static inline int64_t
 clock_after(int64_t now, int64_t timeout_us)
 {
@@ -42,7 +42,7 @@ clock_deadline(int64_t timeout_us)
 	return clock_after(clock_us(), timeout_us);
 }
 
-/* Returns the microseconds that are left; 0: the deadline has passed. */
+/* Return the microseconds that are left until the deadline; 0: it has passed. */
 static inline int64_t
 clock_left(int64_t deadline)
 {
@@ -53,7 +53,8 @@ clock_left(int64_t deadline)
 	return left > 0 ? left : 0;
 }
 
-/* Returns what is left as poll() takes it, rounded up, `most` at most. */
+/* Return the time that is left until the deadline in milliseconds, as poll() takes it: rounded up,
+ * and `most` at most. */
 static inline int
 clock_poll_ms(int64_t deadline, int most)
 {

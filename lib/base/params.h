@@ -13,9 +13,9 @@
 /* No structure of parameters is as long: a size above it was never set. */
 #define PARAMS_BYTES_MAX 1024
 
-/* Reads the parameters `given`, or defaults if it is NULL, into a structure of `size` bytes. What
- * the caller does not know is 0. Returns 0, -EINVAL (its size was not set) or -E2BIG (it sets what
- * this library does not know). */
+/* Read the parameters `given`, or defaults if it is NULL, into a structure of `size` bytes. Fields
+ * that the caller does not know become 0. Return 0, -EINVAL (the caller did not set the size) or
+ * -E2BIG (it sets fields that this library does not know). */
 static inline int
 params_read(void *into, uint32_t size, const void *given)
 {

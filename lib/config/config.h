@@ -44,7 +44,7 @@ struct config_link {
 	struct link_config link;
 };
 
-/* How frames to a peer with several links go. */
+/* The ways in which frames go to a peer with several links. */
 enum links_by {
 	LINKS_SPREAD,   /* by all that work */
 	LINKS_FAILOVER, /* by the first that works */
@@ -118,26 +118,27 @@ struct config {
 };
 
 void config_free(struct config *c);
-/* The range that the context is in, whose values replace those of [limits]; NULL: none. */
+/* Return the range that the context is in, whose values replace those of [limits]; NULL: none. */
 const struct config_range *config_range(const struct config *c, uint32_t ctx);
-/* The path of the socket where thin clients attach: of [access], or derived from the name. */
+/* Write the path of the socket where thin clients attach: the one of [access], or one derived from
+ * the node's name. */
 void config_socket_path(const struct config *c, char *out, size_t size);
-/* The MAC address that is derived from a node's number, 02:50:4d:00:hi:lo, if the file gives
+/* Derive the MAC address from a node's number, 02:50:4d:00:hi:lo. It is used if the file gives
  * none. */
 void config_made_up_mac(uint32_t node, struct rte_ether_addr *mac);
-/* Most payload bytes of a frame: the least of all links, since a message may use any. */
+/* Return the most payload bytes of a frame: the least of all links, since a message may use any. */
 uint32_t config_payload_max(const struct config *c);
 uint32_t config_encap_bytes(enum link_encap encap);
-/* How many links the node has. */
+/* Return how many links the node has. */
 uint32_t config_link_count(const struct config *c);
-/* How many contexts may have packet buffers at once. */
+/* Return how many contexts may have packet buffers at once. */
 static inline uint32_t
 config_residents(const struct config *c)
 {
 	return c->resident != 0 && c->resident < c->contexts ? c->resident : c->contexts;
 }
 
-/* The first of the peer's links. It is known. */
+/* Return the first of the peer's links. The peer must be known. */
 static inline uint32_t
 config_peer_link(const struct config_peer *p)
 {

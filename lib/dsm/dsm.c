@@ -19,8 +19,8 @@
 
 /* ------------------------------------------------------------------ waiting */
 
-/* Waits for a request that begin_result says was begun. Called with the mutex, and lets it go in
- * between. Returns 0 or the request's error. timeout_us: -1: for ever. */
+/* Wait for a request that begin_result says was begun. Called with the mutex; let it go in between.
+ * Return 0 or the request's error. timeout_us: -1: for ever. */
 static int
 wait_request(struct pmx_dsm *d, int begin_result, pmx_request r, int64_t timeout_us)
 {
@@ -42,7 +42,8 @@ wait_request(struct pmx_dsm *d, int begin_result, pmx_request r, int64_t timeout
 
 /* ------------------------------------------------------------------ opening */
 
-/* What all members must agree on: FNV-1a of all that they asked for. */
+/* Add a word to the hash (FNV-1a) of all that this member asked for; all members must agree on
+ * it. */
 static void
 layout_add(struct pmx_dsm *d, uint64_t word)
 {
@@ -55,7 +56,8 @@ round_up(uint64_t n, uint64_t to)
 	return (n + to - 1) / to * to;
 }
 
-/* Reserves the address, makes the own memory, divides it up, and maps its pages a second time. */
+/* Reserve the addresses of the shared memory, make this member's own memory, divide it up, and map
+ * its pages a second time. Return 0 or a negative errno. */
 static int
 map_memory(struct pmx_dsm *d, void *address)
 {
@@ -123,7 +125,8 @@ enter_barrier(struct pmx_dsm *d, int64_t timeout_us)
 	return wait_request(d, begun, r, timeout_us);
 }
 
-/* All members had the same memory at the same place when they entered that barrier. */
+/* Check that all members had the same memory at the same place when they entered that barrier.
+ * Return 0, or -EPROTO, which is also the memory's error from then on. */
 static int
 check_layout(struct pmx_dsm *d, unsigned parity)
 {
@@ -173,8 +176,9 @@ dsm_free(struct pmx_dsm *d)
 	free(d);
 }
 
-/* Others may still fetch from here what the last synchronisation told them of; also to find, as all
- * do, that they do not have the same memory. */
+/* Wait for all members before this one leaves: they may still fetch from here what the last
+ * synchronisation told them of. It also lets all of them find that they do not have the same
+ * memory. */
 static void
 wait_for_others(struct pmx_dsm *d)
 {

@@ -36,7 +36,7 @@
 #define DSM_RUN     4095  /* most pages of a notice */
 #define DSM_WAIT_US 60000000
 
-/* What a page is to this member. */
+/* The states that a page can have at this member. */
 enum page_state {
 	PAGE_INVALID, /* not accessible: to be fetched from its home */
 	PAGE_FETCHED, /* not accessible: a copy is here already, but was not used yet */
@@ -117,7 +117,7 @@ int dsm_access(struct pmx_dsm *d, uint32_t first, uint32_t count, bool writes);
 int dsm_release(struct pmx_dsm *d);
 /* Forget what others have changed. */
 int dsm_acquire(struct pmx_dsm *d);
-/* Is there a copy of a page here whose home is elsewhere? */
+/* Return whether this member has a copy of a page whose home is elsewhere. */
 static inline bool
 dsm_has_copy(const struct pmx_dsm *d, uint32_t page)
 {

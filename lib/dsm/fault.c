@@ -18,8 +18,8 @@ static _Atomic(struct pmx_dsm *) memories[MEMORIES];
 static struct sigaction before;
 static pthread_mutex_t installing = PTHREAD_MUTEX_INITIALIZER;
 
-/* Whether the access was a write; where the processor does not say, a second fault on the same page
- * does. */
+/* Return whether the access was a write. Where the processor does not say, take a second fault on
+ * the same page for a write. */
 static bool
 was_write(const struct pmx_dsm *d, uint32_t page, const void *context)
 {
@@ -44,7 +44,8 @@ say(const struct pmx_dsm *d, uint32_t page, int error)
 		return;
 }
 
-/* false: it is not of this memory, or could not be had. */
+/* Handle a fault at an address of this memory. Return false if the address is not of this memory,
+ * or the page could not be had. */
 static bool
 handle(struct pmx_dsm *d, const uint8_t *at, const void *context)
 {

@@ -22,7 +22,7 @@ by_number(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Also removes what is there twice. */
+/* Sort the list, and remove pages that are in it twice. */
 void
 dsm_list_sort(struct page_list *l)
 {

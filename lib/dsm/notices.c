@@ -53,7 +53,8 @@ dsm_tell(struct pmx_dsm *d)
 	d->told.count = 0;
 }
 
-/* Adds the pages of the notice with that number. false: it is not there any more. */
+/* Add the copies of pages that the notice names to the doubted ones. Return false if the word no
+ * longer has that number: the notice has been overwritten. */
 static bool
 take(struct pmx_dsm *d, uint64_t notice, uint64_t number)
 {
@@ -69,7 +70,7 @@ take(struct pmx_dsm *d, uint64_t notice, uint64_t number)
 	return true;
 }
 
-/* Pulls the notices from..to of a member's log to d->slice. */
+/* Pull the notices from..to of a member's log to d->slice. Return 0 or a negative errno. */
 static int
 pull_log(struct pmx_dsm *d, uint32_t rank, uint64_t from, uint64_t to)
 {
@@ -85,7 +86,7 @@ pull_log(struct pmx_dsm *d, uint32_t rank, uint64_t from, uint64_t to)
 	return result == 0 ? dsm_finish(d) : result;
 }
 
-/* What is new of one member, whose head has been pulled. As dsm_ask(). */
+/* Collect the new notices of one member, whose head has been pulled. Return as dsm_ask() does. */
 static int
 ask_one(struct pmx_dsm *d, uint32_t rank)
 {

@@ -19,7 +19,8 @@
 
 #include "dsm/dsm.h"
 
-/* How many pages of a sorted list, from the one at i on, follow each other and have one home. */
+/* Return how many pages of a sorted list, from the one at i on, follow each other and have one
+ * home. */
 static uint32_t
 run_at(const struct pmx_dsm *d, const struct page_list *l, uint32_t i)
 {
@@ -48,7 +49,7 @@ set_state(struct pmx_dsm *d, uint32_t first, uint32_t count, enum page_state sta
 
 /* ------------------------------------------------------------------ access */
 
-/* Begins to fetch pages of one home. */
+/* Begin to fetch pages of one home, and tell it that they are wanted. */
 static int
 fetch(struct pmx_dsm *d, uint32_t first, uint32_t count)
 {
@@ -63,7 +64,8 @@ fetch(struct pmx_dsm *d, uint32_t first, uint32_t count)
 				     count * d->page_bytes);
 }
 
-/* Fetches those of the pages that are not here. Their state is FETCHED then. */
+/* Fetch those of the pages that are not here, and wait for them. Their state is PAGE_FETCHED
+ * then. */
 static int
 fetch_all(struct pmx_dsm *d, uint32_t first, uint32_t count)
 {
@@ -85,7 +87,8 @@ fetch_all(struct pmx_dsm *d, uint32_t first, uint32_t count)
 	return result;
 }
 
-/* The page is used. */
+/* Mark a page as used: read, or written to if `writes`. Keep a twin of a copy that is written
+ * to. */
 static void
 use(struct pmx_dsm *d, uint32_t page, bool writes)
 {
@@ -131,7 +134,7 @@ dsm_access(struct pmx_dsm *d, uint32_t first, uint32_t count, bool writes)
 
 /* ------------------------------------------------------------------ release */
 
-/* Has the changes of all dirty pages at their homes. */
+/* Send the changes of all dirty pages to their homes, and wait until they are there. */
 static int
 send_changes(struct pmx_dsm *d)
 {
@@ -157,7 +160,8 @@ send_changes(struct pmx_dsm *d)
 	return result == 0 ? dsm_finish(d) : result;
 }
 
-/* Pages whose home is here, and that others have asked for. */
+/* Look at the pages whose home is here: note those that were written while others may have copies,
+ * and watch those that others have asked for. The others are told of both. */
 static int
 look_at_wanted(struct pmx_dsm *d)
 {
@@ -222,7 +226,8 @@ any_dirty(const struct pmx_dsm *d)
 	return false;
 }
 
-/* A member that has gone has taken pages with it. */
+/* Check that no member has gone, since it would have taken pages with it. Return 0 or
+ * -ECONNRESET. */
 static int
 check_members(const struct pmx_dsm *d)
 {
@@ -233,7 +238,7 @@ check_members(const struct pmx_dsm *d)
 	return 0;
 }
 
-/* Fetches again, of the doubted pages, those that were used, and forgets the others. */
+/* Fetch those of the doubted pages again that were used, and forget the others. */
 static int
 renew(struct pmx_dsm *d)
 {

@@ -17,7 +17,7 @@
 struct exchange;
 
 struct exchange_ops {
-	/* Whether this process was started by it. */
+	/* Return whether this process was started in a way that offers this exchange. */
 	bool (*is_here)(void);
 	/* Sets rank and size, and the job's number if it is told one. 0; or -errno, with a
 	 * sentence. */
@@ -48,7 +48,7 @@ struct values {
 int values_init(struct values *v, uint32_t size);
 int64_t values_get(const struct values *v, uint32_t rank, const char *key, void *value,
 	uint32_t len);
-/* Takes records, as many as there are. 0, -EPROTO, -ENOMEM. */
+/* Take in as many records as there are. Return 0, -EPROTO or -ENOMEM. */
 int values_take(struct values *v, const uint8_t *records, size_t len);
 void values_free(struct values *v);
 

@@ -35,7 +35,8 @@ struct complaint {
 	size_t len;
 };
 
-/* Says what failed, once: what is deeper knows better. */
+/* Write what failed into the text, unless a deeper function has done so, which knows better. Return
+ * `error`. */
 __attribute__((format(printf, 3, 4))) static int
 complain(const struct complaint *c, int error, const char *format, ...)
 {
@@ -76,7 +77,7 @@ begin(struct pmx_job *j, const struct complaint *c)
 		: 0;
 }
 
-/* Never 0. */
+/* Draw a random number that is not 0, unless *number has one already. Return 0 or -errno. */
 static int
 draw(uint32_t *number)
 {
@@ -87,9 +88,9 @@ draw(uint32_t *number)
 	return 0;
 }
 
-/* Rank 0 draws for all the secret of the job, which its messages show as their domain, and
- * its number, if no launcher told one. The number is no secret: people see it, and multicasts show
- * it to a whole network. */
+/* Let rank 0 draw the job's secret for all, which its messages show as their domain, and its
+ * number, if no launcher told one. The number is no secret: people see it, and multicasts show it
+ * to a whole network. */
 static int
 draw_for_all(struct pmx_job *j, int64_t timeout_us, const struct complaint *c)
 {
@@ -139,7 +140,7 @@ attach(struct pmx_job *j, const struct pmx_job_params *p, const struct complaint
 		: 0;
 }
 
-/* Tells the own address, and learns all others. */
+/* Tell the others this process's address, and learn theirs. */
 static int
 meet(struct pmx_job *j, int64_t timeout_us, const struct complaint *c)
 {
@@ -302,7 +303,8 @@ pmx_job_address(const struct pmx_job *job, uint32_t rank, struct pmx_addr *addre
 	return 0;
 }
 
-/* Values of the application have keys of their own. */
+/* Make the full key of a value of the application, which no key of the library can be. Return false
+ * if `key` is not allowed. */
 static bool
 full_key(char *full, size_t room, const char *key)
 {

@@ -176,7 +176,7 @@ pmix_fence(struct exchange *x, int64_t timeout_us)
 	return 0;
 }
 
-/* Takes in what a rank has put before a fence, which may be nothing. */
+/* Take in the values that a rank has put before a fence. There may be none. */
 static int
 take(struct pmix *p, uint32_t rank, uint32_t fence)
 {

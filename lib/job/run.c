@@ -29,7 +29,8 @@ run_is_here(void)
 	return getenv("PMX_JOB_FD") != NULL;
 }
 
-/* The number in an environment variable that pmx-run sets. */
+/* Read the number in an environment variable that pmx-run sets. Return false if it is none or above
+ * `most`. */
 static bool
 number_of(const char *name, uint32_t most, uint32_t *value)
 {

@@ -23,8 +23,9 @@ stream_head(uint8_t *head, uint8_t op, uint32_t rank, uint32_t len)
 	head[8] = op;
 }
 
-/* To a socket without a signal when its other side has gone; pipes have none of that, so pmx-run
- * and its agents ignore SIGPIPE, and a process of a job has a socket. */
+/* Write some of the bytes. To a socket, write them without a signal when its other side has gone.
+ * Pipes cannot do that, so pmx-run and its agents ignore SIGPIPE, and a process of a job has a
+ * socket. */
 static ssize_t
 write_some(int fd, struct iovec *iov, int n)
 {

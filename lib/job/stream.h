@@ -50,21 +50,21 @@ struct stream_message {
 	const uint8_t *body; /* in the buffer that it was read to */
 };
 
-/* What was read and not yet taken. */
+/* Bytes that were read and not yet taken. */
 struct stream_in {
 	uint8_t *bytes;
 	size_t have, room, taken;
 };
 
-/* Writes all of it, waiting if need be. 0, or -errno. */
+/* Write a whole message, and wait for room if need be. Return 0 or -errno. */
 int stream_write(int fd, uint8_t op, uint32_t rank, const void *body, uint32_t len);
 /* The head of a message, for those who queue it: STREAM_HEAD bytes. */
 #define STREAM_HEAD 12
 void stream_head(uint8_t *head, uint8_t op, uint32_t rank, uint32_t len);
-/* Reads what is there, once. 1; 0: the stream has ended; -EAGAIN; another -errno. */
+/* Read what is there, once. Return 1; 0: the stream has ended; -EAGAIN; another -errno. */
 int stream_read(int fd, struct stream_in *in);
-/* The next message that is complete, valid until the next stream_read(). 1; 0: there is none;
- * -EPROTO: it is no such stream. */
+/* Take the next message that is complete. It is valid until the next stream_read(). Return 1; 0:
+ * there is none; -EPROTO: it is no such stream. */
 int stream_next(struct stream_in *in, struct stream_message *m);
 void stream_free(struct stream_in *in);
 

@@ -34,7 +34,7 @@ value_free(struct value *x)
 	free(x);
 }
 
-/* The place of a key, where its value is or would be. */
+/* Return the place of a key, where its value is or would be. */
 static struct value **
 place_of(const struct values *v, uint32_t rank, const char *key)
 {

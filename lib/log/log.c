@@ -39,7 +39,8 @@ static struct {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the buckets */
 
-/* Whether a line of this kind may be logged now; counts it if so. With the lock. */
+/* Return whether a line of this kind may be logged now, and count it if so. Called with the
+ * lock. */
 static bool
 take_line(enum log_kind kind)
 {
@@ -61,7 +62,7 @@ take_line(enum log_kind kind)
 	return true;
 }
 
-/* Logs how many lines were left out, if a line may be logged now. */
+/* Log how many lines of this kind were left out, if a line may be logged now. */
 static void
 say_left_out(enum log_kind kind)
 {

@@ -18,12 +18,12 @@ enum log_kind {
 	LOG_KINDS,
 };
 
-/* Logs a line, or only counts it if there were too many lines of this kind recently. level:
+/* Log a line, or only count it if there were too many lines of this kind recently. level:
  * RTE_LOG_*. */
 void log_say(enum log_kind kind, uint32_t level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Logs for each kind how many lines were left out, if a line may be logged now. */
+/* Log for each kind how many lines were left out, if a line may be logged now. */
 void log_say_left_out(void);
 
 #endif

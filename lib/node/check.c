@@ -32,7 +32,7 @@ refuse(struct config_fault *f, const char *section, const char *key, const char 
 
 /* ------------------------------------------------------------------ links and addresses */
 
-/* Whether two links use the same port, by the driver's name of it. */
+/* Return whether two links use the same port, by the driver's name of it. */
 static bool
 same_port(const struct link_config *a, const struct link_config *b)
 {
@@ -66,7 +66,7 @@ check_link(const struct config *c, unsigned i, struct config_fault *f)
 	return 0;
 }
 
-/* Checks that a peer's address on a link fits that link. */
+/* Check that a peer's address on a link fits that link. */
 static int
 check_peer(const struct config *c, uint32_t node, uint32_t link, struct config_fault *f)
 {

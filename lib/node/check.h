@@ -11,11 +11,11 @@
 struct config_fault {
 	char section[32], key[32], text[384];
 };
-/* Checks the configuration by itself. 0, or -1 with *f set: no node would start with it anywhere.
- * node_config_read() calls it. */
+/* Check the configuration by itself. Return 0, or -1 with *f set: no node would start with it
+ * anywhere. node_config_read() calls this. */
 int node_config_check(const struct config *c, struct config_fault *f);
 
-/* What the host and the EAL arguments provide for a node. */
+/* The resources that the host and the EAL arguments provide for a node. */
 struct config_host {
 	unsigned lcores;
 	uint64_t descriptors; /* most descriptors of this process */
@@ -26,8 +26,8 @@ struct config_host {
 	const char *memory_of;   /* "hugepages" */
 	const char *memory_more; /* how to provide more: end of a sentence */
 };
-/* Checks the configuration on this host, without touching devices. 0: a node would start; -EINVAL:
- * it cannot, -EAGAIN: it cannot now, with a message in error. */
+/* Check the configuration on this host, without touching devices. Return 0: a node would start;
+ * -EINVAL: it cannot; -EAGAIN: it cannot now. Both errors come with a message in error. */
 int node_config_check_start(const struct config *c, const struct config_host *h, char *error,
 	uint32_t error_len);
 

@@ -52,8 +52,9 @@ node_resume(struct node *n)
 		atomic_store(&n->engines[lane].paused, 0);
 }
 
-/* Each pause has a ticket of its own: a lane that has not seen the end of the one before must not
- * take the next one for it, since it could not take that one's command. */
+/* Pause all lanes, by a command to each. Each pause has a ticket of its own: a lane that has not
+ * seen the end of the one before must not take the next one for it, since it could not take that
+ * one's command. */
 int
 node_pause(struct node *n)
 {

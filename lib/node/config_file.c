@@ -33,8 +33,8 @@ struct reader {
 	uint32_t error_len;
 };
 
-/* The line of the nth (0 = first) occurrence of a key in a section, or of the section if key is
- * NULL; 0: there is none. */
+/* Return the line of the nth (0 = first) occurrence of a key in a section, or of the section if key
+ * is NULL; 0: there is none. */
 static int
 find_line(const char *path, const char *section, const char *key, int nth)
 {
@@ -273,7 +273,7 @@ read_link_list(const struct reader *r, const char *name, const char *text, uint3
 	return 0;
 }
 
-/* Whether another node has the name: its number, or UINT32_MAX. */
+/* Return the number of another node that has the name, or UINT32_MAX. */
 static uint32_t
 who_has_name(const struct config *c, const struct config_peer *peer, const char *text)
 {
@@ -284,7 +284,7 @@ who_has_name(const struct config *c, const struct config_peer *peer, const char 
 	return UINT32_MAX;
 }
 
-/* A name by which applications find the node. */
+/* Read a name by which applications find the node. No other node may have it. */
 static int
 read_peer_name(const struct reader *r, const char *name, const char *text, struct config_peer *peer)
 {
@@ -300,7 +300,7 @@ read_peer_name(const struct reader *r, const char *name, const char *text, struc
 	return 0;
 }
 
-/* Reads an option that follows an address: "link=N[,N...]", "mac=MAC", "name=NAME". */
+/* Read an option that follows an address: "link=N[,N...]", "mac=MAC", "name=NAME". */
 static int
 read_peer_option(const struct reader *r, const char *name, const char *text, uint32_t *links,
 	struct link_addr *addr, struct config_peer *peer)
@@ -317,7 +317,8 @@ read_peer_option(const struct reader *r, const char *name, const char *text, uin
 		text);
 }
 
-/* The address of the link's socket. false: it has none, or one that cannot be read. */
+/* Read the address of the link's socket. Return false if it has none, or one that cannot be
+ * read. */
 static bool
 socket_address(const struct link_config *l, struct link_addr *own)
 {
@@ -325,8 +326,8 @@ socket_address(const struct link_config *l, struct link_addr *own)
 	return strcmp(l->driver, "udp") == 0 && link_addr_parse(l->listen, own) >= 0;
 }
 
-/* All peers of a link must have the address family of its socket. Faults of listen are reported
- * when the link is opened. */
+/* Check that a peer's address has the family of the link's socket, as those of all its peers must.
+ * Faults of listen are reported when the link is opened. */
 static int
 check_family(const struct reader *r, const char *name, const char *value, uint32_t link,
 	const struct link_addr *addr)
@@ -345,8 +346,9 @@ check_family(const struct reader *r, const char *name, const char *value, uint32
 	return 0;
 }
 
-/* The address of a host by its name, with or without a port, as the system's resolver knows it. The
- * node has the host's name if it has no other one, and no other node has it. 2 or -1. */
+/* Find the address of a host by its name, with or without a port, as the system's resolver knows
+ * it. Give the node the host's name if it has no other one, and no other node has it. Return 2 or
+ * -1. */
 static int
 read_peer_host(const struct reader *r, const char *name, const char *where, uint32_t link,
 	struct config_peer *peer, struct link_addr *addr)
@@ -384,7 +386,8 @@ read_peer_host(const struct reader *r, const char *name, const char *where, uint
 	return 2;
 }
 
-/* Whether that is a host's name, with or without a port, for a link that has IP addresses. */
+/* Return whether the text is a host's name, with or without a port, for a link that has IP
+ * addresses. */
 static bool
 is_host(const struct link_config *l, const char *where)
 {
@@ -396,8 +399,9 @@ is_host(const struct link_config *l, const char *where)
 	return channel_name_ok(host);
 }
 
-/* The address of a peer: "auto" | MAC | address[:port]. 0; 1: the own line, which is not used and
- * may name another host's interface; 2: an IP address, whose family check_family looks at; -1. */
+/* Read the address of a peer: "auto" | MAC | address[:port]. Return 0; 1: it is the own line, which
+ * is not used and may name another host's interface; 2: it is an IP address, whose family
+ * check_family() looks at; -1. */
 static int
 read_peer_address(const struct reader *r, uint32_t node, const char *name, const char *where,
 	const char *value, uint32_t link, struct link_addr *addr)
@@ -424,7 +428,7 @@ read_peer_address(const struct reader *r, uint32_t node, const char *name, const
 	return 2;
 }
 
-/* Sets the address of the links that it is for. */
+/* Set the peer's address on each of the links that it is for. */
 static int
 add_peer_links(const struct reader *r, uint32_t node, const char *name, const char *where,
 	const char *value, uint32_t links, const struct link_addr *addr)
@@ -456,7 +460,7 @@ is_peer_option(const char *word)
 	return strchr(word, '=') != NULL;
 }
 
-/* Reads a line of [nodes]: an address, then options; then another address on other links. */
+/* Read a line of [nodes]: an address, then options; then another address on other links. */
 static int
 read_peer(const struct reader *r, uint32_t node, const char *name, const char *value)
 {
@@ -484,7 +488,7 @@ read_peer(const struct reader *r, uint32_t node, const char *name, const char *v
 
 static int read_node_file(const struct reader *r, const char *value);
 
-/* Reads the lines of [nodes]. shared: of a file that this one names. */
+/* Read the lines of [nodes]. shared: they are those of the file that the configuration names. */
 static int
 read_peer_lines(const struct reader *r, struct rte_cfgfile *file, bool shared)
 {
@@ -515,7 +519,8 @@ read_peer_lines(const struct reader *r, struct rte_cfgfile *file, bool shared)
 	return 0;
 }
 
-/* The path of a file that the configuration names: relative ones begin where it is. */
+/* Make the path of a file that the configuration names: relative ones begin where the configuration
+ * is. */
 static void
 beside(char *out, size_t size, const char *config, const char *value)
 {
@@ -529,7 +534,7 @@ beside(char *out, size_t size, const char *config, const char *value)
 
 static int check_lines(const struct reader *r);
 
-/* Reads the [nodes] of another file, which several nodes share. */
+/* Read the [nodes] of another file, which several nodes share. */
 static int
 read_node_file(const struct reader *r, const char *value)
 {
@@ -579,7 +584,7 @@ is_power_of_two(uint32_t v)
 	return v && !(v & (v - 1));
 }
 
-/* Checks that depend on more than one key. */
+/* Check what depends on more than one key. */
 static int
 check_together(const struct reader *r)
 {
@@ -619,7 +624,7 @@ check_together(const struct reader *r)
 	return 0;
 }
 
-/* The longest frame for an Ethernet of 1500 bytes. */
+/* Return the longest frame that passes an Ethernet of 1500 bytes. */
 static uint32_t
 default_mtu(const struct link_config *l)
 {
@@ -677,7 +682,7 @@ find_group(const char *name, uint32_t *id)
 	return true;
 }
 
-/* Translates comma-separated names to numbers. */
+/* Translate comma-separated names to numbers. */
 static int
 read_ids(const struct reader *r, const char *section, const char *key, const char *value,
 	bool (*find)(const char *, uint32_t *), uint32_t *ids, uint32_t *count)
@@ -719,7 +724,7 @@ read_access(const struct reader *r)
 	return 0;
 }
 
-/* Parses [contexts FIRST-LAST] and [contexts NUMBER]; false: it is neither. */
+/* Parse [contexts FIRST-LAST] and [contexts NUMBER]. Return false if the section is neither. */
 static bool
 range_of(const char *section, uint32_t *first, uint32_t *last)
 {
@@ -822,7 +827,7 @@ check_sections(const struct reader *r, struct rte_cfgfile *file)
 	return 0;
 }
 
-/* Rejects malformed lines, which rte_cfgfile ignores. */
+/* Reject malformed lines, which rte_cfgfile ignores. */
 static int
 check_lines(const struct reader *r)
 {

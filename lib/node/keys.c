@@ -11,8 +11,8 @@
 #include "node/config_file.h"
 #include "node/keys.h"
 
-/* Where the value is stored, and what may become of it. Links and ranges may differ between two
- * primaries, since they are not part of channels. */
+/* The place where a key's value is stored, and what may become of it. Links and ranges may differ
+ * between two primaries, since they are not part of channels. */
 #define AGREES(field)   offsetof(struct config, field), RULE_AGREES
 #define DIFFERS(field)  offsetof(struct config, field), 0
 #define LIVE(field)     offsetof(struct config, field), RULE_LIVE
@@ -311,7 +311,7 @@ node_config_agreed(const struct config *c, void (*value)(void *arg, const void *
 	}
 }
 
-/* Whether a key of some section has the same value in both. */
+/* Return whether a key of some section has the same value in both. */
 static bool
 is_same(const struct key *k, const void *before, const void *after)
 {

@@ -60,7 +60,7 @@ number_buffer(struct rte_mempool *pool, void *arg, void *obj, unsigned index)
 	n->bufs[index] = (struct buf_state){.owner = BUF_FREE, .m = obj, .next = UINT32_MAX};
 }
 
-/* Whether the EAL has memory of a fixed amount on that node. */
+/* Return whether the EAL has memory of a fixed amount on that NUMA node. */
 static bool
 has_heap(int numa, struct rte_malloc_socket_stats *heap)
 {
@@ -68,8 +68,8 @@ has_heap(int numa, struct rte_malloc_socket_stats *heap)
 		heap->heap_totalsz_bytes >= HEAP_OF_M;
 }
 
-/* For limits.mbufs = auto: as many as all contexts need to be open with the buffers of a default
- * one, if the EAL's memory suffices. */
+/* Choose the number of mbufs for limits.mbufs = auto: as many as all contexts need to be open with
+ * the buffers of a default one, if the EAL's memory suffices. */
 static void
 choose_buffers(struct config *c, int numa)
 {
@@ -385,7 +385,7 @@ make_lanes(struct node *n)
 	return 0;
 }
 
-/* Finds out where memory is to lie. */
+/* Find out on which NUMA nodes the memory of the lanes and the pool is to lie. */
 static void
 place(struct node *n)
 {

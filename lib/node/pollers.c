@@ -17,7 +17,8 @@
 
 #define CPUS_MAX CPU_SETSIZE
 
-/* The value of a key in a file of /proc, or its first line if key is ""; NULL: none. */
+/* Find the value of a key in a file of /proc, or the file's first line if key is "". Return NULL if
+ * there is none. */
 static const char *
 proc_line(const char *pid, const char *file, const char *thread, const char *key, char line[256])
 {
@@ -53,8 +54,8 @@ is_ours(const char *pid)
 	return name != NULL && is_name(name);
 }
 
-/* The CPU that a thread polls on, or -1. The EAL's control threads do not poll, though on a host
- * with two CPUs they too may be restricted to one. */
+/* Return the CPU that a thread polls on, or -1. The EAL's control threads do not poll, though on a
+ * host with two CPUs they too may be restricted to one. */
 static int
 polled_cpu(const char *pid, const char *thread)
 {
@@ -71,7 +72,7 @@ polled_cpu(const char *pid, const char *thread)
 	return *end == '\0' && value < CPUS_MAX ? (int)value : -1;
 }
 
-/* Counts the process once on each CPU on which one of its threads polls. */
+/* Count the process once on each CPU on which one of its threads polls. */
 static void
 count_process(const char *pid, unsigned *pollers)
 {

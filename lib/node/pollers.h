@@ -7,8 +7,8 @@
 
 #include <sched.h>
 
-/* The CPU, among the allowed ones, on which the fewest other processes poll; of several the lowest;
- * -1: none is allowed. Not thread safe. */
+/* Return the CPU, among the allowed ones, on which the fewest other processes poll. If there are
+ * several, it is the lowest; -1: none is allowed. Not thread safe. */
 int poller_cpu(const cpu_set_t *allowed);
 
 #endif

@@ -97,7 +97,7 @@ remove_peer(struct node *n, uint16_t number)
 		proto_node_gone(n->engines[lane].proto, number);
 }
 
-/* Whether another link can carry what was begun on these: frames may refer to bytes in an
+/* Return whether another link can carry what was begun on these. Frames may refer to bytes in an
  * application's memory only if all links of their node can read them. */
 static bool
 takes_over(const struct node *n, uint32_t before, uint32_t link)
@@ -114,7 +114,7 @@ takes_over(const struct node *n, uint32_t before, uint32_t link)
 	return !refers || (l->segments && (l->device == NULL || by_devices));
 }
 
-/* Whether what is on its way to a peer goes on by those links. */
+/* Return whether what is on its way to a peer can go on by those links. */
 static bool
 goes_on(const struct node *n, uint32_t before, uint32_t links)
 {

@@ -8,7 +8,7 @@
 
 #include "node/node.h"
 
-/* What a reload did. */
+/* The changes that a reload made. */
 struct reload_result {
 	unsigned added, removed, moved; /* nodes */
 	uint64_t pause_us;              /* for which the lanes stood still */
@@ -18,12 +18,12 @@ struct reload_result {
  * it; its peers are not used. 0, or -errno with a sentence. Not thread safe, as all here. */
 int reload_begin(struct node *n, const struct config *read, const char *path, char *error,
 	uint32_t error_len);
-/* Takes the file as it is now. 0; -EINVAL: it is wrong, or changes what cannot change, and nothing
- * has changed; -ETIMEDOUT: a lane has no CPU, nothing has changed; others: a link cannot reach one
- * of the nodes, which is as if it were not there. With a sentence. */
+/* Take the file as it is now. Return 0; -EINVAL: it is wrong, or changes what cannot change, and
+ * nothing has changed; -ETIMEDOUT: a lane has no CPU, nothing has changed; others: a link cannot
+ * reach one of the nodes, which is as if it were not there. Each error comes with a sentence. */
 int reload(struct reload_result *result, char *error, uint32_t error_len);
-/* The same if the shared file of nodes ([nodes] file) has changed since it was looked at last.
- * Returns whether it has. */
+/* Reload like reload() if the shared file of nodes ([nodes] file) has changed since it was looked
+ * at last. Return whether it has. */
 bool reload_if_changed(int *error_code, struct reload_result *result, char *error,
 	uint32_t error_len);
 void reload_end(void);

@@ -73,8 +73,8 @@ node_config_geometry(const struct config *c)
 
 /* ------------------------------------------------------------------ buffers */
 
-/* For unfinished messages to thin contexts: the buffers of a default one; contexts that ask for
- * more have their own. */
+/* Return the buffers for unfinished messages to thin contexts: those of a default one; contexts
+ * that ask for more have their own. */
 static uint32_t
 assembly_frames(const struct config *c)
 {
@@ -135,7 +135,8 @@ node_config_buffers_fit(const struct config *c, uint64_t bytes, uint64_t page_by
 
 /* ------------------------------------------------------------------ the core */
 
-/* The highest endpoint that contexts have, of the engine or of a service. */
+/* Return the number at which the highest endpoint of the engine or of a service begins, as the core
+ * numbers contexts. */
 static uint32_t
 endpoint_highest(void)
 {
@@ -195,7 +196,8 @@ node_config_inbox_entries(const struct config *c)
 	return rte_align32pow2(c->mbufs + c->lanes * c->transfer_frames + 1);
 }
 
-/* As rte_mempool_op_calc_mem_size_default(): no object crosses a page border. */
+/* Return the bytes of a mempool, as rte_mempool_op_calc_mem_size_default() does: no object crosses
+ * a page border. */
 static uint64_t
 pool_bytes(uint32_t count, uint32_t element_bytes, uint64_t page_bytes)
 {

@@ -13,9 +13,9 @@
 struct config_memory {
 	uint64_t mbufs, channels, cores, rest, all; /* bytes of the EAL's memory, by use */
 };
-/* The mbufs that the links' queues may hold, mempool caches and transfer frames included. */
+/* Return the mbufs that the links' queues may hold, mempool caches and transfer frames included. */
 uint32_t node_config_link_buffers(const struct config *c);
-/* How the mbufs that are not for links are divided. */
+/* The shares of the mbufs that are not for links. */
 struct buffer_shares {
 	uint32_t hold, assembly; /* per lane: for frames out of order, and for unfinished messages
 				  * to thin clients */
@@ -29,25 +29,25 @@ node_send_slots(const struct config *c)
 	return c->send_buffers + channel_inline_sends(c->send_buffers);
 }
 void node_config_divide_buffers(const struct config *c, struct buffer_shares *s);
-/* For limits.mbufs = auto: wanted lets every context have all buffers of a default one; least is
- * enough for links and two contexts; fit is the most between these two with which all that the node
- * takes is `bytes` or less. */
+/* Return a number of mbufs for limits.mbufs = auto. ...wanted(): every context can have all buffers
+ * of a default one; ...least(): enough for links and two contexts; ...fit(): the most between these
+ * two with which all that the node takes is `bytes` or less. */
 uint32_t node_config_buffers_wanted(const struct config *c);
 uint32_t node_config_buffers_least(const struct config *c);
 uint32_t node_config_buffers_fit(const struct config *c, uint64_t bytes, uint64_t page_bytes);
-/* Bytes of an mbuf's data room behind the headroom. */
+/* Return the bytes of an mbuf's data room behind the headroom. */
 uint32_t node_config_frame_room(const struct config *c);
 uint32_t node_config_inbox_entries(const struct config *c);
 struct channel_geometry node_config_geometry(const struct config *c);
-/* The configuration of a lane's core, without what is known only at its start; and its bytes, 0 if
- * the configuration is wrong. */
+/* Return the configuration of a lane's core, without what is known only at its start; and the
+ * core's bytes, 0 if the configuration is wrong. */
 struct proto_config node_config_core(const struct config *c);
 size_t node_config_core_bytes(const struct config *c);
 /* page_bytes: size of the memory's pages, whose borders no packet buffer crosses. */
 void node_config_memory(const struct config *c, uint64_t page_bytes, struct config_memory *m);
-/* Descriptors that a node needs at its start, without those of hugepages. */
+/* Return the descriptors that a node needs at its start, without those of hugepages. */
 uint64_t node_config_descriptors(const struct config *c);
-/* Raises the limit of this process's descriptors to so many, or as far as possible. Returns the
+/* Raise the limit of this process's descriptors to so many, or as far as possible. Return the
  * limit, at most `want`. */
 uint64_t descriptors_raise(uint64_t want);
 

@@ -80,7 +80,8 @@ forget(uint16_t ctx)
 	server.pidfd[ctx] = 0;
 }
 
-/* Takes the pidfd. */
+/* Watch the process that has the context open, by its pidfd, and own the pidfd from then on. Return
+ * 0 or -errno. */
 static int
 watch(uint16_t ctx, uint32_t generation, int fd)
 {
@@ -194,7 +195,8 @@ watch_processes(void *arg)
 
 #define ALL_RANGES UINT32_MAX
 
-/* The ranges of contexts that name the sender, a bit each; ALL_RANGES: they do not apply to it. */
+/* Return the ranges of contexts that name the sender, a bit each; ALL_RANGES: they do not apply to
+ * it. */
 static uint32_t
 ranges_of(const struct asker *who)
 {
@@ -214,8 +216,9 @@ ranges_of(const struct asker *who)
 	return named;
 }
 
-/* A user whom a range names may open contexts of that range and no others; contexts that are in no
- * such range are for all other users. */
+/* Return whether a sender may open the context. named: the ranges that name the sender, as of
+ * ranges_of(). A user whom a range names may open contexts of that range and no others; contexts
+ * that are in no such range are for all other users. */
 static bool
 may_open(uint32_t named, uint32_t ctx)
 {
@@ -229,7 +232,7 @@ may_open(uint32_t named, uint32_t ctx)
 	return named == 0;
 }
 
-/* Whether that open is the sender's own. */
+/* Return whether the sender itself opened the context, and it is still that open. */
 static bool
 is_own(const struct asker *who, uint32_t ctx, uint32_t generation)
 {
@@ -240,7 +243,7 @@ is_own(const struct asker *who, uint32_t ctx, uint32_t generation)
 
 /* ------------------------------------------------------------------ opening */
 
-/* The requested context, or a free one, numbered `from` or higher; or -errno. */
+/* Choose the requested context, or a free one, numbered `from` or higher. Return it or -errno. */
 static int
 choose(const struct asker *who, const struct attach_request *request, uint32_t from)
 {
@@ -266,7 +269,8 @@ choose(const struct asker *who, const struct attach_request *request, uint32_t f
 	return any || from > 0 ? -EBUSY : -EACCES;
 }
 
-/* A secondary runs as the primary's user, since others cannot map the primary's hugepages. */
+/* Return the sender's user. A secondary runs as the primary's user, since others cannot map the
+ * primary's hugepages. */
 static uint32_t
 user_of(const struct asker *who)
 {
@@ -295,7 +299,7 @@ open_one(const struct asker *who, const struct attach_request *request, int fd, 
 	return result;
 }
 
-/* Returns whether that user, who is neither root nor the primary's, has as many contexts as one may
+/* Return whether that user, who is neither root nor the primary's, has as many contexts as one may
  * have now. */
 static bool
 has_enough(uint32_t uid)
@@ -331,7 +335,8 @@ open_any(const struct asker *who, const struct attach_request *request, int fd, 
 	return result;
 }
 
-/* A descriptor of the process's memory, which after exec or death reads as empty. 0: none. */
+/* Open the process's memory, which after exec or death reads as empty. Return a descriptor of it;
+ * 0: none. */
 static int
 memory_of_process(int pid)
 {
@@ -444,7 +449,7 @@ stop_for(const struct asker *who, const struct attach_request *request, struct a
 
 /* ------------------------------------------------------------------ the rest */
 
-/* Answers how many bytes of memory an open needs, and for which context. */
+/* Answer how many bytes of memory an open needs, and for which context. */
 static int
 bytes_for(const struct asker *who, const struct attach_request *request, struct attach_reply *reply)
 {
@@ -461,7 +466,7 @@ bytes_for(const struct asker *who, const struct attach_request *request, struct 
 	return 0;
 }
 
-/* Maps memory that a client gave. */
+/* Map memory that a client gave. */
 static int
 map_for(const struct asker *who, const struct attach_request *request, int fd,
 	struct attach_reply *reply)
@@ -482,8 +487,8 @@ map_for(const struct asker *who, const struct attach_request *request, int fd,
 	return 0;
 }
 
-/* Who asked may have gone meanwhile, so it is asked once more: from here on there is no way
- * back. */
+/* Ask the primary that wants to take over once more whether it is there, since it may have gone
+ * meanwhile: from here on there is no way back. Return 0 or -EPIPE. */
 static int
 still_wants(int heir)
 {
@@ -499,7 +504,7 @@ still_wants(int heir)
 		: -EPIPE;
 }
 
-/* Which transfers or contexts did not end. */
+/* Write a text that names the transfers or contexts that did not end. */
 static void
 say_undrained(const struct engine *e, char *text, size_t len)
 {
@@ -514,8 +519,8 @@ say_undrained(const struct engine *e, char *text, size_t len)
 		snprintf(text, len, ": %s of context %d", what, ctx);
 }
 
-/* Another primary asks to take over: freezes the lane, and stops it when everything under way has
- * ended. */
+/* Give the node to another primary that asks to take over: freeze the lane, and stop it when
+ * everything under way has ended. */
 static int
 give_to(const struct asker *who, const struct attach_request *request)
 {
@@ -575,7 +580,8 @@ owns_any(const struct asker *who)
 	return false;
 }
 
-/* Tells only what the asker could also learn from the kernel: of his own processes, or as root. */
+/* Answer which process has a context open. Tell the asker only what it could also learn from the
+ * kernel: about its own user's processes, or as root. */
 static int
 owner_for(const struct asker *who, const struct attach_request *request, struct attach_reply *reply)
 {
@@ -591,7 +597,7 @@ owner_for(const struct asker *who, const struct attach_request *request, struct 
 
 /* ------------------------------------------------------------------ pairs */
 
-/* Whether the context is open as it was then, by a thin client. */
+/* Return whether a thin client still has the context open as it was then. */
 static bool
 is_still(uint16_t ctx, uint32_t generation)
 {
@@ -600,7 +606,8 @@ is_still(uint16_t ctx, uint32_t generation)
 		server.node->channels[ctx].generation == generation;
 }
 
-/* Forgets those that ask, or are asked, no more. Returns a free place, or NULL. */
+/* Forget the waiting pairs of contexts that ask, or are asked, no more. Return a free place, or
+ * NULL. */
 static struct waiting_pair *
 clear_waiting(void)
 {
@@ -619,7 +626,7 @@ clear_waiting(void)
 	return free;
 }
 
-/* Introduces contexts of one user to each other (lib/channel/pair.h): the first that asks gets one
+/* Introduce contexts of one user to each other (lib/channel/pair.h): the first that asks gets one
  * end of a socket, and the other side the other end when it asks. */
 static int
 pair_for(const struct asker *who, const struct attach_request *request, struct attach_reply *reply,
@@ -671,7 +678,7 @@ pair_for(const struct asker *who, const struct attach_request *request, struct a
 	return 0;
 }
 
-/* Whether that is the address, in the form that it is asked for. */
+/* Return whether a link address is the one that was asked for, in the form that `kind` says. */
 static bool
 is_address(const struct link_addr *a, uint16_t kind, const uint8_t asked[16])
 {
@@ -688,7 +695,7 @@ is_address(const struct link_addr *a, uint16_t kind, const uint8_t asked[16])
 		memcmp(has, asked, sizeof(has)) == 0;
 }
 
-/* Which node has the name of that hash. 0 or -ENOENT. */
+/* Find the node that has the name of that hash. Return 0 or -ENOENT. */
 static int
 node_named(const uint8_t asked[16], struct attach_reply *reply)
 {
@@ -709,7 +716,7 @@ node_named(const uint8_t asked[16], struct attach_reply *reply)
 	return -ENOENT;
 }
 
-/* Which node of the table has the address, on any link. 0 or -ENOENT. */
+/* Find the node of the table that has the address, on any link. Return 0 or -ENOENT. */
 static int
 node_for(const struct attach_request *request, struct attach_reply *reply)
 {
@@ -801,7 +808,7 @@ attach_answer(const struct asker *who, const struct attach_request *request, con
 	pthread_mutex_unlock(&server.lock);
 }
 
-/* Handles a request of a secondary. */
+/* Answer a request of a secondary. */
 static int
 answer(const struct rte_mp_msg *msg, const void *peer)
 {

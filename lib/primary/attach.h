@@ -9,10 +9,10 @@
 #include "engine/lane.h"
 #include "primary/takeover.h"
 
-/* Starts to answer attach requests and to watch processes. One node per process. door: attachments
- * of the previous primary, or NULL. 0 or -errno. */
+/* Start to answer attach requests and to watch processes. One node per process. door: attachments
+ * of the previous primary, or NULL. Return 0 or -errno. */
 int attach_serve(struct node *n, const struct takeover_attachments *door);
-/* Stops answering and watching, but keeps what is open, which attach_save() gives to another
+/* Stop answering and watching, but keep what is open, which attach_save() gives to another
  * primary. */
 void attach_pause(void);
 void attach_save(struct takeover_attachments *door);

@@ -41,7 +41,7 @@ static struct {
 #define ANNOUNCE_EVERY 30    /* ... later */
 #define SAME_AGE_MS    100
 
-/* Returns whether another node with this one's number is older. */
+/* Return whether another node with this one's number is older. */
 static bool
 is_older(const struct twin *t, uint32_t epoch)
 {
@@ -61,8 +61,9 @@ write_mac(char text[RTE_ETHER_ADDR_FMT_SIZE], uint64_t mac)
 	rte_ether_format_addr(text, RTE_ETHER_ADDR_FMT_SIZE, &a);
 }
 
-/* Two nodes of one number both get what is sent to it. A node that has just begun ends if there is
- * an older one; one that has run for a while does not, since anybody can say that he is older. */
+/* Look for another node with this one's number, and announce now and then that this one has it. Two
+ * nodes of one number both get what is sent to it. A node that has just begun ends if there is an
+ * older one; one that has run for a while does not, since anybody can say that he is older. */
 static void
 look_for_twin(struct node *n)
 {
@@ -97,7 +98,7 @@ look_for_twin(struct node *n)
 	seen.looks++;
 }
 
-/* The best state over all lanes, each of which makes its own handshake. */
+/* Return the best state of a peer over all lanes, each of which makes its own handshake. */
 static struct seen_peer
 state_of(const struct node *n, uint16_t node)
 {
@@ -116,7 +117,7 @@ state_of(const struct node *n, uint16_t node)
 	return now;
 }
 
-/* Which links to a peer are dead. */
+/* Log which links to a peer are dead, and which work again. */
 static void
 look_at_rails(const struct node *n, uint16_t node)
 {
@@ -171,7 +172,7 @@ look_at_peer(const struct node *n, uint16_t node)
 	*before = now;
 }
 
-/* Two nodes that both tell to have that number. */
+/* Log an error if two nodes both say that they have that number. */
 static void
 look_at_number(const struct node *n, uint16_t node)
 {
@@ -191,7 +192,7 @@ look_at_number(const struct node *n, uint16_t node)
 		node, one, other);
 }
 
-/* Says what two nodes do not agree on, once. */
+/* Log once what this node and another do not agree on. */
 static void
 look_at_terms(const struct node *n, uint16_t node)
 {
@@ -249,7 +250,7 @@ look_at_link(struct node *n, unsigned i)
 		l->up ? "up" : "down");
 }
 
-/* The file of nodes that several nodes share. */
+/* Reload the file of nodes that several nodes share if it has changed. Log it if it is wrong. */
 static void
 look_at_nodes(void)
 {

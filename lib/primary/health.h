@@ -9,10 +9,11 @@ struct node;
 
 #define HEALTH_LOOK_MS 1000
 
-/* To be called before the first look and after the last. 0, or -ENOMEM. */
+/* Begin the looks, and end them: call health_begin() before the first look and health_end() after
+ * the last. Return 0 or -ENOMEM. */
 int health_begin(struct node *n);
 void health_end(void);
-/* Logs what has changed. To be called every HEALTH_LOOK_MS. */
+/* Log what has changed. Call this every HEALTH_LOOK_MS. */
 void health_look(struct node *n);
 
 #endif

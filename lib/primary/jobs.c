@@ -55,7 +55,7 @@ struct contexts {
 	bool can_park; /* all of them */
 };
 
-/* Whether the context is open, and s may be about it. */
+/* Return whether the context is open, and its user is one whose contexts `s` is about. */
 static bool
 is_reached(const struct stopped *s, const struct channel *ch)
 {
@@ -75,7 +75,7 @@ add(struct contexts *c, const struct channel *ch)
 	c->can_park &= park_can(jobs.node, ch);
 }
 
-/* The contexts of a job that s is about. */
+/* Collect the contexts of the job that `s` is about. */
 static void
 contexts_of(const struct stopped *s, struct contexts *out)
 {
@@ -88,7 +88,7 @@ contexts_of(const struct stopped *s, struct contexts *out)
 	}
 }
 
-/* Has the lanes stop or start these contexts. 0 or -errno. */
+/* Have the lanes stop or start these contexts. Return 0 or -errno. */
 static int
 command(enum command_op op, const struct contexts *c, uint32_t drain_us)
 {
@@ -107,7 +107,8 @@ command(enum command_op op, const struct contexts *c, uint32_t drain_us)
 	return 0;
 }
 
-/* Reads a number, or two, behind `key` from a file of /proc. */
+/* Read a number, or two, from the line of a file of /proc that matches `format`. Return whether
+ * there is one. */
 static bool
 read_numbers(const char *path, const char *format, unsigned *a, unsigned *b)
 {
@@ -122,8 +123,8 @@ read_numbers(const char *path, const char *format, unsigned *a, unsigned *b)
 	return found;
 }
 
-/* Whether that user may signal the process, by the kernel's rule (kill(2)): it may have become
- * another user's since it opened its context. */
+/* Return whether that user may signal the process, by the kernel's rule (kill(2)): it may have
+ * become another user's since it opened its context. */
 static bool
 may_signal(int process, uint32_t uid)
 {
@@ -152,14 +153,15 @@ send_signal(int process, uint32_t uid, int number)
 		syscall(SYS_pidfd_send_signal, process, number, NULL, 0);
 }
 
-/* The process of that context, if it is one of these; otherwise 0. */
+/* Return the process of that context, if it is one of these contexts; otherwise 0. */
 static int
 process_in(const struct contexts *c, uint32_t ctx)
 {
 	return c->bits[ctx / 64] >> ctx % 64 & 1 ? jobs.process_of((uint16_t)ctx) : 0;
 }
 
-/* Whether that place is taken, by a process that has not ended. */
+/* Return whether that place is taken by a process that has not ended. Free the place of one that
+ * has. */
 static bool
 is_kept(struct halted *h)
 {
@@ -170,7 +172,7 @@ is_kept(struct halted *h)
 	return h->process != 0;
 }
 
-/* Stops the processes of these contexts. */
+/* Stop the processes of these contexts. */
 static void
 halt_all(uint32_t job, const struct contexts *c)
 {
@@ -192,7 +194,7 @@ halt_all(uint32_t job, const struct contexts *c)
 	}
 }
 
-/* Lets the processes of a job go on that were stopped. */
+/* Let the processes of a job that were stopped go on. */
 static void
 wake_all(const struct stopped *s)
 {
@@ -243,7 +245,7 @@ is_of_user(const struct stopped *a, const struct stopped *b)
 	return !a->all && a->uid == b->uid;
 }
 
-/* The note of a job that is stopped; otherwise a free one, whose job is 0, or NULL. */
+/* Return the note of a job that is stopped; otherwise a free one, whose job is 0, or NULL. */
 static struct stopped *
 note_of(const struct stopped *s)
 {
@@ -298,8 +300,8 @@ stop(const struct stopped *s)
 	return result;
 }
 
-/* Those of the contexts that are parked, or that a job's note says are to be as soon as they have
- * settled. */
+/* Collect those of the contexts that are parked, or that a job's note says are to be parked as soon
+ * as they have settled. */
 static void
 parked_of(const struct contexts *c, struct contexts *out)
 {
@@ -316,7 +318,7 @@ parked_of(const struct contexts *c, struct contexts *out)
 	}
 }
 
-/* Loads what is parked of a job: all of it, or nothing. 0 or -errno. */
+/* Load what is parked of a job: all of it, or nothing. Return 0 or -errno. */
 static int
 load(const struct stopped *s)
 {
@@ -365,8 +367,8 @@ start(const struct stopped *s)
 	return result;
 }
 
-/* The lowest number above `after` of a job with contexts here, or that is stopped; 0: there is
- * none. */
+/* Return the lowest number above `after` of a job with contexts here, or that is stopped; 0: there
+ * is none. */
 static uint32_t
 next_job(const struct stopped *s, uint32_t after)
 {

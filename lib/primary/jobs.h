@@ -11,18 +11,21 @@
 
 /* user_of: who opened a context last. process_of: a pidfd of the process that has it, or 0. */
 void jobs_begin(struct node *n, uint32_t (*user_of)(uint16_t ctx), int (*process_of)(uint16_t ctx));
-/* This primary ends: processes that it stopped go on, unless another primary takes over. */
+/* Let the processes that this primary stopped go on when it ends, unless another primary takes
+ * over. */
 void jobs_end(bool given);
-/* Answers ATTACH_JOBS. uid: who asks; all: he acts on everybody's contexts. 0 or -errno. */
+/* Answer ATTACH_JOBS. uid: the user who asks; all: he acts on everybody's contexts. Return 0 or
+ * -errno. */
 int jobs_answer(const struct asker *who, uint32_t uid, bool all,
 	const struct attach_request *request, struct attach_reply *reply);
-/* Whether contexts that this user opens for the job open parked. */
+/* Return whether contexts that this user opens for the job open parked. */
 bool jobs_parks(uint32_t job, uint32_t uid);
-/* Stops a context that was opened if its job is stopped. */
+/* Stop a context that was just opened if its job is stopped. */
 void jobs_opened(uint16_t ctx);
-/* Answers ATTACH_STOP, for a context of who asks. */
+/* Answer ATTACH_STOP, for a context of the process that asks. */
 int jobs_stop_one(uint16_t ctx, const struct attach_request *request, struct attach_reply *reply);
-/* A connection has ended: what it held goes on. */
+/* Let the jobs that a connection held go on, since it has ended. A parked job that cannot be loaded
+ * stays parked. */
 void jobs_gone(int connection);
 
 #endif

@@ -89,7 +89,7 @@ next_closing(void)
 	return c;
 }
 
-/* Closes descriptors. A socket must not linger: its data is not ours. */
+/* Close descriptors of clients. A socket must not linger: its data is not ours. */
 static void
 close_each(const int *fds, unsigned n)
 {
@@ -120,7 +120,7 @@ close_all(void *arg)
 	return arg;
 }
 
-/* Starts another thread if there are not too many. With the lock. */
+/* Start another thread that closes descriptors if there are not too many. Called with the lock. */
 static void
 start_closer(void)
 {
@@ -137,7 +137,7 @@ start_closer(void)
 	pthread_attr_destroy(&attr);
 }
 
-/* Closes descriptors of a client on other threads, since a client can make that take arbitrarily
+/* Close descriptors of a client on other threads, since a client can make that take arbitrarily
  * long (a lingering socket, a file system of its own). */
 static void
 close_apart(const int *fds, unsigned n, bool connection)
@@ -157,7 +157,7 @@ close_apart(const int *fds, unsigned n, bool connection)
 	pthread_mutex_unlock(&closer.lock);
 }
 
-/* Closes a connection with all messages that were not read. */
+/* Close a connection with all messages that were not read. */
 static void
 hang_up(int fd)
 {
@@ -172,8 +172,8 @@ hang_up(int fd)
 
 /* ------------------------------------------------------------------ the socket */
 
-/* Makes the directory that the configuration names, if its own one is there; for all, whatever the
- * umask is: the socket has its mode. 0 or -errno. */
+/* Make the directory of the socket that the configuration names, if its parent is there. It is open
+ * to all, whatever the umask is: the socket has the mode that protects it. Return 0 or -errno. */
 static int
 make_parent(void)
 {
@@ -185,7 +185,7 @@ make_parent(void)
 	return chmod(dir, 0755) == 0 ? 0 : -errno;
 }
 
-/* Says if others, whom the socket's mode lets in, cannot come to it. */
+/* Log a warning if other users, whom the socket's mode lets in, cannot reach the socket. */
 static void
 say_who_is_shut_out(const struct config *c)
 {
@@ -202,7 +202,8 @@ say_who_is_shut_out(const struct config *c)
 			c->mode, dir, st.st_mode & 07777);
 }
 
-/* Makes the socket under another name first, so that it never appears with wrong permissions. */
+/* Make the socket, under another name first, so that it never appears with wrong permissions.
+ * Return its descriptor or -errno. */
 static int
 make_socket(const struct config *c)
 {
@@ -234,7 +235,8 @@ make_socket(const struct config *c)
 	return result;
 }
 
-/* The link by which secondaries find the socket: in the runtime directory of the EAL. */
+/* Write the path of the link by which secondaries find the socket: in the runtime directory of the
+ * EAL. */
 static void
 link_path(char *out, size_t size)
 {
@@ -253,7 +255,7 @@ make_link(void)
 			strerror(errno));
 }
 
-/* Returns a pidfd of the process that connected; -1: it is not seen from here, or has ended. */
+/* Return a pidfd of the process that connected; -1: it is not seen from here, or has ended. */
 static int
 process_of_peer(int fd, const struct ucred *cred)
 {
@@ -278,7 +280,7 @@ process_of_peer(int fd, const struct ucred *cred)
 	return process;
 }
 
-/* Takes over the connections of the previous primary, with their numbers, by which they own
+/* Take over the connections of the previous primary, with their numbers, by which they own
  * contexts. */
 static void
 inherit(const struct takeover_attachments *from)
@@ -360,7 +362,8 @@ disconnect(unsigned i)
 	door.ops->gone((int)i);
 }
 
-/* A free place for a connection of that user, who must not use up all; door.max: none. */
+/* Find a free place for a connection of that user, who must not use up all of them. Return door.max
+ * if there is none. */
 static unsigned
 find_place(uint32_t uid)
 {

@@ -21,7 +21,7 @@ struct asker {
 	uint32_t uid, gid; /* thin */
 };
 
-/* Fills in what a process needs to know before its EAL starts as a secondary. It keeps the
+/* Fill in what a process needs to know before its EAL starts as a secondary. The process keeps the
  * connection, to see by it when this primary ends. */
 void socket_tell(const struct asker *who, struct attach_reply *reply);
 
@@ -41,20 +41,20 @@ struct socket_ops {
 
 int socket_open(struct node *n, int epoll, const struct socket_ops *ops,
 	const struct takeover_attachments *door);
-/* Duplicates the sender's connection, for use by another thread. Returns the descriptor, or
+/* Duplicate the sender's connection, for use by another thread. Return the descriptor, or
  * -errno. */
 int socket_of_successor(const struct asker *who);
 void socket_save(struct takeover_attachments *door);
-/* Returns a pidfd of the sender, for the caller to close; -1: it is not seen from here, or has
+/* Return a pidfd of the sender, for the caller to close; -1: it is not seen from here, or has
  * ended. */
 int socket_process(const struct asker *who);
-/* Whether the process of that pidfd has ended. */
+/* Return whether the process of that pidfd has ended. */
 bool socket_has_ended(int process);
-/* Whether the sender is root or the primary's own user. */
+/* Return whether the sender is root or the primary's own user. */
 bool socket_is_ours(const struct asker *who);
 void socket_event(uint64_t tag);
-/* Tries again to accept connections after there were no descriptors for them. To be called after
- * each event, and every LEFT_MS while it returns true: some may wait. */
+/* Try again to accept connections after there were no descriptors for them. Call this after each
+ * event, and every LEFT_MS while it returns true: some may wait. */
 bool socket_again(void);
 bool socket_is_in(const struct asker *who, const uint32_t *gids, unsigned count);
 void socket_close(void);

@@ -269,7 +269,7 @@ takeover_give(struct node *n)
 
 /* ------------------------------------------------------------------ taking */
 
-/* Receives the next message's descriptors. 0, -EMFILE, or -EPIPE. */
+/* Receive the next message's descriptors. Return 0, -EMFILE, or -EPIPE. */
 static int
 receive_fds(struct takeover *t)
 {
@@ -301,7 +301,8 @@ fail(char *error, uint32_t error_len, int code, const char *what)
 	return code;
 }
 
-/* The old primary's answer; before it gives, it asks whether anybody is there. */
+/* Receive the old primary's answer. Before it gives the node, it asks whether anybody is there:
+ * answer that. Return false if it goes away. */
 static bool
 get_reply(int sock, struct attach_reply *reply)
 {
@@ -316,7 +317,7 @@ get_reply(int sock, struct attach_reply *reply)
 	return false;
 }
 
-/* Whether the other end is a process of this user, or of root. */
+/* Return whether the other end is a process of this user, or of root. */
 static bool
 is_of_ours(int sock)
 {
@@ -387,7 +388,7 @@ struct taking {
 	bool failed;
 };
 
-/* That buffer of an inline message is not free. */
+/* Take that buffer of an inline message out of the free ones. */
 static void
 inline_remove(struct channel *ch, uint16_t number)
 {
@@ -399,7 +400,7 @@ inline_remove(struct channel *ch, uint16_t number)
 	}
 }
 
-/* The slot is not with the client. */
+/* Mark a slot as not with the client: it is in use, in that state. */
 static void
 slot_away(struct channel *ch, uint16_t number, enum slot_state state)
 {
@@ -533,7 +534,7 @@ resume_channel(struct channel *ch, const struct saved *from)
 	ch->done_tail = s->done;
 }
 
-/* Maps a thin client's memory; NULL: it cannot be mapped, or does not fit. */
+/* Map a thin client's memory. Return NULL if it cannot be mapped, or does not fit. */
 static struct thin *
 make_thin(struct node *n, struct takeover *t, const struct saved_channel *s)
 {
@@ -582,8 +583,8 @@ map_memories(struct node *n, struct takeover *t, const struct saved *from)
 	return true;
 }
 
-/* Restores a channel. false: the image is incomplete. A context that cannot go on is restored too,
- * since the core has frames of it, and marked in t->bad for end_bad(). */
+/* Restore a channel. Return false if the image is incomplete. A context that cannot go on is
+ * restored too, since the core has frames of it, and marked in t->bad for end_bad(). */
 static bool
 get_channel(struct engine *e, struct takeover *t, struct image_in *in)
 {
@@ -620,7 +621,7 @@ get_channel(struct engine *e, struct takeover *t, struct image_in *in)
 	return true;
 }
 
-/* Ends contexts that cannot go on, and the others of their clients, which learn it by the end of
+/* End contexts that cannot go on, and the others of their clients, which learn it by the end of
  * their connection. */
 static void
 end_bad(struct engine *e, struct takeover *t)

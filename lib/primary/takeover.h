@@ -29,19 +29,19 @@
 #define TAKEOVER_READY 1
 
 /* ---- the old primary */
-/* Gives everything to node->successor, and closes the ports. Lanes and the watcher must have
- * stopped. 0, or -errno if the other did not get it. */
+/* Give everything to node->successor, and close the ports. Lanes and the watcher must have stopped.
+ * Return 0, or -errno if the other did not get it. */
 int takeover_give(struct node *n);
 
 /* ---- the new primary */
 struct takeover;
-/* Asks the primary that listens at path to hand over: it stops, and its state is in the result.
- * NULL with a message in error. */
+/* Ask the primary that listens at path to hand over. It stops, and its state is in the result.
+ * Return NULL with a message in error. */
 struct takeover *takeover_ask(struct node *n, const char *path, char *error, uint32_t error_len);
-/* Continues in the node, whose ports must be open, where the other stopped. 0, or -errno with a
- * message in error. */
+/* Continue in the node, whose ports must be open, where the other stopped. Return 0, or -errno with
+ * a message in error. */
 int takeover_resume(struct node *n, struct takeover *t, char *error, uint32_t error_len);
-/* To be called after attach_serve() with its attachments. */
+/* Free the state of a take-over. Call this after attach_serve() with its attachments. */
 void takeover_free(struct takeover *t);
 
 /* ---- for attach.c and socket.c: what they pass on */

@@ -149,7 +149,7 @@ tell_info(const char *cmd, const char *params, struct rte_tel_data *d)
 	return 0;
 }
 
-/* The address of a peer on a link: IP address and port, or else its MAC address. */
+/* Write the address of a peer on a link: IP address and port, or else its MAC address. */
 static void
 address_text(const struct config_peer *peer, unsigned link, char text[LINK_ADDR_MAX])
 {
@@ -162,7 +162,7 @@ address_text(const struct config_peer *peer, unsigned link, char text[LINK_ADDR_
 		rte_ether_format_addr(text, LINK_ADDR_MAX, &peer->addr[link].mac);
 }
 
-/* Adds the peer's address on its first link, with an IP address the MAC address of the next
+/* Add the peer's address on its first link; beside an IP address, also the MAC address of the next
  * hop. */
 static void
 add_address(struct rte_tel_data *p, uint32_t number)
@@ -219,7 +219,7 @@ add_peer(struct rte_tel_data *d, uint32_t number)
 	rte_tel_data_add_dict_container(d, name, p, 0);
 }
 
-/* Adds 32 of the peers, or of those with several links, from the number in params on. Telemetry
+/* Add 32 of the peers, or of those with several links, from the number in params on. Telemetry
  * omits entries, even in the middle, that do not fit its longest reply, 16 KiB: 32 with long
  * addresses fit. */
 static int
@@ -286,7 +286,7 @@ tell_links(const char *cmd, const char *params, struct rte_tel_data *d)
 	return 0;
 }
 
-/* Adds a peer with several links: its address on each, and whether that link works. */
+/* Add a peer with several links: its address on each, and whether that link works. */
 static void
 add_rails(struct rte_tel_data *d, uint32_t number)
 {
@@ -350,7 +350,7 @@ add_context(struct rte_tel_data *d, const struct channel *ch)
 	rte_tel_data_add_dict_container(d, name, c, 0);
 }
 
-/* Adds 64 of the open contexts, from the number in params on. */
+/* Add 64 of the open contexts, from the number in params on. */
 static int
 tell_open(const char *params, struct rte_tel_data *d,
 	void (*add)(struct rte_tel_data *, const struct channel *))
@@ -376,7 +376,7 @@ tell_contexts(const char *cmd, const char *params, struct rte_tel_data *d)
 	return tell_open(params, d, add_context);
 }
 
-/* Adds the remote memory of a context: its own transfers, those of others to it, and its process's
+/* Add the remote memory of a context: its own transfers, those of others to it, and its process's
  * pins. */
 static void
 add_remote(struct rte_tel_data *d, const struct channel *ch)
@@ -441,7 +441,8 @@ add_region(struct rte_tel_data *d, const struct rma *rma, const struct region *r
 	rte_tel_data_add_dict_container(d, name, c, 0);
 }
 
-/* Regions are numbered through the tables of all lanes. Keys are secrets, and are not reported. */
+/* Add 64 of the regions, which are numbered through the tables of all lanes, from the number in
+ * params on. Keys are secrets, and are not reported. */
 static int
 tell_regions(const char *cmd, const char *params, struct rte_tel_data *d)
 {
@@ -470,8 +471,8 @@ tell_regions(const char *cmd, const char *params, struct rte_tel_data *d)
 typedef uint32_t(ranks_of)(const struct groups *g, uint32_t place, uint32_t number, uint16_t *ranks,
 	uint32_t n);
 
-/* Adds locks with their queues, or regions with their sharers, of those that the member manages
- * and that are in use, as texts of ranks. */
+/* Add locks with their queues, or regions with their sharers, as texts of ranks: of those that the
+ * member manages and that are in use. */
 static void
 add_ranks(struct rte_tel_data *d, const char *what, ranks_of *of, uint32_t count,
 	const struct groups *g, uint32_t place)
@@ -524,8 +525,8 @@ add_group(struct rte_tel_data *d, const struct groups *g, uint32_t place,
 	rte_tel_data_add_dict_container(d, name, c, 0);
 }
 
-/* Memberships are numbered through the tables of all lanes. Keys are secrets, and are not
- * reported. */
+/* Add 32 of the memberships, which are numbered through the tables of all lanes, from the number in
+ * params on. Keys are secrets, and are not reported. */
 static int
 tell_groups(const char *cmd, const char *params, struct rte_tel_data *d)
 {

@@ -7,7 +7,7 @@
 
 struct node;
 
-/* Registers /pmx/... with rte_telemetry. Requests are answered for the node that was given last;
+/* Register /pmx/... with rte_telemetry. Requests are answered for the node that was given last;
  * NULL: for none. */
 void telemetry_serve(struct node *n);
 

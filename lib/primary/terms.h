@@ -7,8 +7,9 @@
 
 #include "engine/lane.h"
 
-/* A hash. Nodes with the same value can take over from each other: they are of the same build, and
- * agree in everything that determines their images. */
+/* Return a hash of what two primaries must have in common. Nodes with the same value can take over
+ * from each other: they are of the same build, and agree in everything that determines their
+ * images. */
 uint64_t takeover_terms(const struct node *n);
 
 #endif

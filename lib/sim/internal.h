@@ -159,7 +159,7 @@ void *sim_grown(struct sim *s, void *array, uint32_t count, uint32_t *cap, size_
 uint64_t sim_random(struct sim *s);
 void sim_digest_add(struct sim *s, uint64_t value);
 uint64_t sim_ticks(const struct sim *s, const struct sim_node *n);
-/* Returns the first time at which the node's clock shows `ticks`. */
+/* Return the first time at which the node's clock shows `ticks`. */
 uint64_t sim_moment(const struct sim_node *n, uint64_t ticks);
 void sim_schedule(struct sim *s, uint64_t at, enum event_kind kind, uint32_t index);
 struct event sim_next_event(struct sim *s);
@@ -199,20 +199,20 @@ void oracle_clean(struct sim *s, uint32_t node);
 
 /* ------------------------------------------------------------------ network.c */
 
-/* A frame is lost. */
+/* Drop a frame, and give back its packet. */
 void net_drop(struct sim *s, uint32_t packet);
 void net_leave(struct sim *s, uint32_t node, uint32_t edge, uint32_t packet);
-/* A frame is at the end of a cable. true: the node that it is for takes it now. */
+/* Handle a frame at the end of a cable. Return true if the node that it is for takes it now. */
 bool net_arrive(struct sim *s, uint32_t packet);
-/* It waits in that port. */
+/* Put a frame into the queue of a port. */
 void net_enter(struct sim *s, uint32_t edge, uint32_t packet);
 void net_trace(const struct sim *s, const char *what, const struct packet *k);
 uint32_t net_link_of(const struct sim *s, const struct packet *k);
-/* The port of the node with the longest queue. */
+/* Return the one of the node's ports that has the longest queue. */
 const struct edge *net_port(const struct sim *s, uint32_t node);
-/* Bytes that wait in a port. */
+/* Return the bytes that wait in a port. */
 uint64_t net_backlog(const struct sim *s, const struct edge *e);
-/* Time that so many bytes take on a cable. */
+/* Return the time that so many bytes take on a cable. */
 uint64_t net_serialisation(const struct edge *e, uint32_t bytes);
 uint64_t net_ns_per_byte(uint64_t bandwidth_bps); /* times 2^20 */
 void net_transmit(struct sim *s, uint32_t node, const struct proto_out *o, uint32_t link);

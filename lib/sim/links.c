@@ -4,7 +4,7 @@
  */
 #include "sim/internal.h"
 
-/* The link of the next frame to that node. */
+/* Choose the link by which the next frame to o->node leaves. */
 uint32_t
 links_choose(struct sim *s, uint32_t node, const struct proto_out *o)
 {
@@ -52,7 +52,7 @@ links_expect(struct sim *s, uint32_t node, uint32_t peer)
 	proto_node_links(n->core, (uint16_t)peer, s->rails.spread ? rails_up(&n->rails[peer]) : 0);
 }
 
-/* The questions whose time has come. */
+/* Ask the peers of a node about their links, where the time for that has come. */
 void
 links_step(struct sim *s, uint32_t node)
 {

@@ -25,7 +25,7 @@ net_backlog(const struct sim *s, const struct edge *e)
 	return (uint64_t)(((unsigned __int128)(e->free_at - s->now) << 20) / e->ns_per_byte);
 }
 
-/* The port of the node with the longest queue. */
+/* Return the one of the node's ports that has the longest queue. */
 const struct edge *
 net_port(const struct sim *s, uint32_t node)
 {
@@ -58,8 +58,8 @@ sender_of(const struct packet *k)
 	return wire_be16(((const struct wire_hdr *)k->head)->src_node);
 }
 
-/* A long frame came into a switch's port, to leave at e->free_at: how many senders of its
- * destination have frames there? */
+/* Count how many senders have frames to the same destination in a switch's port, where a long frame
+ * came in that leaves at e->free_at. Keep the largest number in e->stat.senders_max. */
 static void
 count_senders(const struct sim *s, struct edge *e, const struct packet *k)
 {
@@ -161,7 +161,7 @@ judge(struct sim *s, struct fault_model *model, uint32_t packet)
 	return false;
 }
 
-/* A switch copies a frame to all ports but the one that it came from. Topologies have no loops. */
+/* Copy a frame to all ports of a switch but the one that it came from. Topologies have no loops. */
 static void
 flood(struct sim *s, uint32_t vertex, uint32_t packet)
 {
@@ -182,8 +182,8 @@ flood(struct sim *s, uint32_t vertex, uint32_t packet)
 	net_drop(s, packet);
 }
 
-/* A node's processor has to do with a message, when it is through with all before. Returns until
- * when. What carries none of them costs nothing. */
+/* Let a node's processor work on a packet when it is through with all before. Return when it is
+ * through. A packet that carries no message costs nothing. */
 static uint64_t
 host_works(struct sim *s, uint32_t node, const struct packet *k)
 {
@@ -200,7 +200,7 @@ host_works(struct sim *s, uint32_t node, const struct packet *k)
 	return n->busy_until;
 }
 
-/* A packet goes to the first edge of its way. */
+/* Send a packet to the first edge of its way, when the node's processor is through with it. */
 void
 net_leave(struct sim *s, uint32_t node, uint32_t edge, uint32_t packet)
 {
@@ -215,14 +215,14 @@ net_leave(struct sim *s, uint32_t node, uint32_t edge, uint32_t packet)
 		net_enter(s, edge, packet);
 }
 
-/* The link by which the packet's network is reached. */
+/* Return the link that leads to the network which the packet is in. */
 uint32_t
 net_link_of(const struct sim *s, const struct packet *k)
 {
 	return k->edge / s->edge_count;
 }
 
-/* A packet is at the end of its edge. */
+/* Handle a packet at the end of its edge. Return true if its destination takes it now. */
 bool
 net_arrive(struct sim *s, uint32_t packet)
 {
@@ -291,7 +291,7 @@ net_trace(const struct sim *s, const char *what, const struct packet *k)
 		wire_be32(h->frag_off), wire_be32(h->msg_len));
 }
 
-/* Times 2^20. */
+/* Return the nanoseconds that a byte takes, times 2^20. */
 uint64_t
 net_ns_per_byte(uint64_t bandwidth_bps)
 {

@@ -26,7 +26,7 @@ proto_assert_failed(const char *what, const char *file, int line)
 	sim_violation(current, "the core's assertion %s failed, %s:%d", what, file, line);
 }
 
-/* A fragment was delivered to an application. */
+/* Check a fragment that was delivered to an application. */
 void
 oracle_delivery(struct sim *s, uint32_t node, const struct ident *id,
 	const struct proto_delivery *d)
@@ -94,7 +94,7 @@ oracle_delivery(struct sim *s, uint32_t node, const struct ident *id,
 			d->ctx, c->held_entries, c->held_bulks);
 }
 
-/* A frame of the message leaves its node. */
+/* Check a frame of a message that leaves its node. */
 void
 oracle_frame(struct sim *s, uint32_t node, uint32_t slot)
 {
@@ -108,7 +108,7 @@ oracle_frame(struct sim *s, uint32_t node, uint32_t slot)
 	m->begun = true;
 }
 
-/* A fragment was completed. */
+/* Check the completion of a fragment. */
 void
 oracle_completion(struct sim *s, uint32_t node, const struct proto_completion *c)
 {

@@ -711,7 +711,7 @@ sim_pause(struct sim *s, uint32_t node, uint16_t ctx, bool paused)
 	guarded(s, pause_context, &(struct request){.node = node, .ctx = ctx, .on = paused});
 }
 
-/* The payload of a parked context's frame goes out of reach, and comes back when it is loaded. */
+/* Put the payload of a parked context's frame out of reach, until the context is loaded. */
 static uint64_t
 park_handle(void *arg, uint64_t handle, uint32_t len, bool sent)
 {

@@ -85,7 +85,7 @@ struct sim_edge_stat {
 				 * beside the one that is on the line; told apart up to 8 */
 };
 
-/* Returns a configuration as the engine's default, for so many nodes. mtu: bytes of a frame behind
+/* Return a configuration like the engine's default, for so many nodes. mtu: bytes of a frame behind
  * its Ethernet header. */
 struct proto_config sim_defaults(uint32_t nodes, uint32_t mtu);
 
@@ -97,11 +97,11 @@ uint64_t sim_now(const struct sim *s);
  * 0. */
 uint32_t sim_watch(struct sim *s, uint32_t src, uint16_t src_ctx, uint32_t dst, uint16_t dst_ctx,
 	bool on);
-/* Returns the node's core, for inspection. */
+/* Return the node's core, for inspection. */
 const struct proto *sim_core(const struct sim *s, uint32_t node);
-/* Returns the node for which a hook is running. */
+/* Return the node for which a hook is running. */
 uint32_t sim_here(const struct sim *s);
-/* Returns NULL, or the violation that the oracle found. The run is over then, and every other call
+/* Return NULL, or the violation that the oracle found. The run is over then, and every other call
  * returns at once. */
 const char *sim_error(const struct sim *s);
 
@@ -116,7 +116,7 @@ void sim_permitted(struct sim *s, uint32_t src, uint32_t dst, uint32_t len);
 /* Send one frame with len bytes of payload to all other nodes: switches copy it. tag is passed to
  * the hook. 0; -EAGAIN: the port is full; -EPIPE after a violation. */
 int sim_multicast(struct sim *s, uint32_t src, uint16_t src_ctx, uint32_t len, uint32_t tag);
-/* Whether the node's own port takes no more frames now. */
+/* Return whether the node's own port takes no more frames now. */
 bool sim_port_is_full(const struct sim *s, uint32_t node);
 /* Have config.timer called at that time. */
 void sim_at(struct sim *s, uint64_t at, uint32_t node, uint32_t tag);
@@ -149,7 +149,7 @@ bool sim_run(struct sim *s, uint64_t until);
  * oracle found a violation. */
 bool sim_settle(struct sim *s, uint64_t within_ns);
 
-/* From now on frames leave by that edge so fast: bit/s, at least 1000. */
+/* Set how fast frames leave by that edge from now on: bit/s, at least 1000. */
 void sim_edge_rate(struct sim *s, uint32_t edge, uint64_t bandwidth_bps);
 const struct sim_edge_stat *sim_edge(const struct sim *s, uint32_t edge);
 /* Reset the statistics. */
