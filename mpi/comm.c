@@ -287,7 +287,7 @@ open_group(struct comm *x, const uint32_t *addrs, uint32_t id)
 	int e;
 
 	if (members == NULL)
-		return -1;
+		return -ENOMEM;
 	for (int i = 0; i < x->size; i++)
 		members[i] = (struct pmx_addr){(uint16_t)(addrs[i] >> 16), (uint16_t)addrs[i]};
 	e = pmx_group_open(context, &p, OPEN_US, &x->group, &r);

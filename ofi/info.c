@@ -233,6 +233,28 @@ progress_of(enum fi_progress asked)
 	return asked == FI_PROGRESS_AUTO ? FI_PROGRESS_AUTO : FI_PROGRESS_MANUAL;
 }
 
+/* Describe a domain but for its name and registrations. hints: what is asked of it, or NULL. */
+static void
+describe_domain(struct fi_domain_attr *d, const struct fi_domain_attr *hints)
+{
+	d->threading = hints != NULL && hints->threading != FI_THREAD_UNSPEC ? hints->threading
+									     : FI_THREAD_SAFE;
+	/* a thread for it costs, so it is to be asked for; control operations end in their calls */
+	d->control_progress = hints != NULL ? progress_of(hints->control_progress)
+					    : FI_PROGRESS_MANUAL;
+	d->data_progress = hints != NULL ? progress_of(hints->data_progress) : FI_PROGRESS_MANUAL;
+	d->resource_mgmt = FI_RM_ENABLED;
+	d->av_type = hints != NULL ? hints->av_type : FI_AV_UNSPEC;
+	d->mr_key_size = sizeof(uint64_t);
+	d->mr_iov_limit = 1;
+	d->mr_cnt = 1u << 20;
+	d->cq_data_size = sizeof(uint64_t);
+	d->cq_cnt = d->cntr_cnt = 65535;
+	d->ep_cnt = d->tx_ctx_cnt = d->rx_ctx_cnt = 1024;
+	d->max_ep_tx_ctx = d->max_ep_rx_ctx = 1;
+	d->caps = DOMAIN_CAPS;
+}
+
 /* Return a new description of what one primary offers, or NULL if memory is short. */
 static struct fi_info *
 describe(const char *instance, uint32_t version, const struct fi_info *hints)
@@ -267,27 +289,9 @@ describe(const char *instance, uint32_t version, const struct fi_info *hints)
 		info->ep_attr->max_order_waw_size = OFI_MESSAGE_MAX;
 	info->ep_attr->mem_tag_format = UINT64_MAX;
 	info->ep_attr->tx_ctx_cnt = info->ep_attr->rx_ctx_cnt = 1;
+	describe_domain(info->domain_attr, domain);
 	info->domain_attr->name = strdup(instance);
-	info->domain_attr->threading = domain != NULL && domain->threading != FI_THREAD_UNSPEC
-		? domain->threading
-		: FI_THREAD_SAFE;
-	/* a thread for it costs, so it is to be asked for; control operations end in their calls */
-	info->domain_attr->control_progress = domain != NULL ? progress_of(domain->control_progress)
-							     : FI_PROGRESS_MANUAL;
-	info->domain_attr->data_progress = domain != NULL ? progress_of(domain->data_progress)
-							  : FI_PROGRESS_MANUAL;
-	info->domain_attr->resource_mgmt = FI_RM_ENABLED;
-	info->domain_attr->av_type = domain != NULL ? domain->av_type : FI_AV_UNSPEC;
 	info->domain_attr->mr_mode = mr_mode_of(version, hints);
-	info->domain_attr->mr_key_size = sizeof(uint64_t);
-	info->domain_attr->mr_iov_limit = 1;
-	info->domain_attr->mr_cnt = 1u << 20;
-	info->domain_attr->cq_data_size = sizeof(uint64_t);
-	info->domain_attr->cq_cnt = info->domain_attr->cntr_cnt = 65535;
-	info->domain_attr->ep_cnt = info->domain_attr->tx_ctx_cnt = info->domain_attr->rx_ctx_cnt =
-		1024;
-	info->domain_attr->max_ep_tx_ctx = info->domain_attr->max_ep_rx_ctx = 1;
-	info->domain_attr->caps = DOMAIN_CAPS;
 	info->fabric_attr->name = strdup("pmx");
 	info->fabric_attr->prov_version = OFI_VERSION;
 	info->fabric_attr->api_version = version;

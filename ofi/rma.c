@@ -518,9 +518,8 @@ serve_atomic(const struct rma_head *h, uint8_t *at, const uint8_t *operands, siz
 		return EPROTO;
 	if ((uintptr_t)at % each != 0)
 		return EINVAL;
-	pmx_atomic_here((enum pmx_atomic_op)h->atomic, (enum pmx_atomic_type)h->type, at,
+	return -pmx_atomic_here((enum pmx_atomic_op)h->atomic, (enum pmx_atomic_type)h->type, at,
 		h->len / each, operands, operands + h->len, was);
-	return 0;
 }
 
 static void
@@ -782,12 +781,13 @@ transfer_locked(struct fid_ep *fid, const struct iovec *iov, size_t count, struc
 	return result;
 }
 
-/* Return the endpoint's default flags but for FI_INJECT, which fits only what is short enough: as a
- * default it is not taken for a promise, and no transfer is injected because of it. */
+/* Return the default flags of a write. FI_INJECT among them means what is short enough for it. */
 static uint64_t
-flags_of(const struct fid_ep *fid)
+write_flags(const struct fid_ep *fid, const struct iovec *iov, size_t count)
 {
-	return ((const struct endpoint *)fid)->tx_flags & ~FI_INJECT;
+	const uint64_t flags = ((const struct endpoint *)fid)->tx_flags;
+
+	return bytes_of(iov, count) > OFI_INJECT_MAX ? flags & ~FI_INJECT : flags;
 }
 
 static ssize_t
@@ -796,7 +796,9 @@ rma_readv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count
 {
 	(void)desc;
 	return transfer_locked(fid, iov, count,
-		(struct access){from, at, key, flags_of(fid), 0, context, false}, true);
+		(struct access){from, at, key,
+			((const struct endpoint *)fid)->tx_flags & ~FI_INJECT, 0, context, false},
+		true);
 }
 
 static ssize_t
@@ -814,7 +816,8 @@ rma_writev(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t coun
 {
 	(void)desc;
 	return transfer_locked(fid, iov, count,
-		(struct access){to, at, key, flags_of(fid), 0, context, false}, false);
+		(struct access){to, at, key, write_flags(fid, iov, count), 0, context, false},
+		false);
 }
 
 static ssize_t
@@ -834,8 +837,8 @@ rma_writedata(struct fid_ep *fid, const void *buf, size_t len, void *desc, uint6
 
 	(void)desc;
 	return transfer_locked(fid, &iov, 1,
-		(struct access){to, at, key, flags_of(fid) | FI_REMOTE_CQ_DATA, data, context,
-			false},
+		(struct access){to, at, key, write_flags(fid, &iov, 1) | FI_REMOTE_CQ_DATA, data,
+			context, false},
 		false);
 }
 

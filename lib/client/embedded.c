@@ -43,6 +43,24 @@ read_config(struct config *config, const struct pmx_node_params *params, char *e
 	return -1;
 }
 
+/* Start the EAL, if arguments for it are given. Return false, with a sentence, if it did not
+ * start. */
+static bool
+eal_start(struct pmx_node *n, const struct pmx_node_params *params, char *error, uint32_t error_len)
+{
+	if (params->eal_argc <= 0)
+		return true;
+	sigset_t signals = signals_block();
+	const int started = rte_eal_init(params->eal_argc, params->eal_argv);
+
+	signals_restore(signals);
+	n->owns_eal = started >= 0;
+	if (started < 0)
+		snprintf(error, error_len, "the DPDK EAL did not start: %s",
+			rte_strerror(rte_errno));
+	return started >= 0;
+}
+
 int
 pmx_node_start(struct pmx_node **node, const struct pmx_node_params *given, char *error,
 	uint32_t error_len)
@@ -72,19 +90,11 @@ pmx_node_start(struct pmx_node **node, const struct pmx_node_params *given, char
 		return -ENOMEM;
 	}
 	inherit_begin();
-	if (params.eal_argc > 0) {
-		sigset_t signals = signals_block();
-		int started = rte_eal_init(params.eal_argc, params.eal_argv);
-
-		signals_restore(signals);
-		if (started < 0) {
-			snprintf(error, error_len, "the DPDK EAL did not start: %s",
-				rte_strerror(rte_errno));
-			config_free(&config);
-			free(n);
-			return -ENODEV;
-		}
-		n->owns_eal = true;
+	if (!eal_start(n, &params, error, error_len)) {
+		inherit_end();
+		config_free(&config);
+		free(n);
+		return -ENODEV;
 	}
 	config.lanes = 1;
 	result = node_start(&n->embedded, &config, error, error_len);

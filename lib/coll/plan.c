@@ -538,26 +538,14 @@ lines(struct coll_plan *p, const struct coll_task *task)
 	return 0;
 }
 
-int
-coll_plan_make(enum coll_generator g, const struct coll_task *task, struct coll_plan **out)
+/* Return a plan without steps, to be freed with coll_plan_free, or NULL if memory is short. */
+static struct coll_plan *
+plan_new(enum coll_generator g, const struct coll_task *task)
 {
-	if (!coll_generator_does(g, task->kind))
-		return -EOPNOTSUPP;
-	int e = check(task);
-
-	if (e != 0)
-		return e;
 	struct coll_plan *p = calloc(1, sizeof(*p));
-	uint16_t *parent = calloc(task->ranks, sizeof(*parent));
-	struct coll_builder b = {
-		.plan = p,
-		.task = task,
-		.used = calloc(task->ranks, sizeof(*b.used)),
-	};
 
-	e = -ENOMEM;
-	if (p == NULL || b.used == NULL || parent == NULL)
-		goto fail;
+	if (p == NULL)
+		return NULL;
 	p->kind = task->kind;
 	p->generator = g;
 	p->ranks = task->ranks;
@@ -568,7 +556,31 @@ coll_plan_make(enum coll_generator g, const struct coll_task *task, struct coll_
 	p->lists = calloc(p->ranks, sizeof(*p->lists));
 	if (g == COLL_PAPER)
 		p->paper_ns = calloc(p->ranks, sizeof(*p->paper_ns));
-	if (p->order == NULL || p->lists == NULL || !cut(p))
+	if (p->order != NULL && p->lists != NULL && cut(p))
+		return p;
+	coll_plan_free(p);
+	return NULL;
+}
+
+int
+coll_plan_make(enum coll_generator g, const struct coll_task *task, struct coll_plan **out)
+{
+	if (!coll_generator_does(g, task->kind))
+		return -EOPNOTSUPP;
+	int e = check(task);
+
+	if (e != 0)
+		return e;
+	struct coll_plan *p = plan_new(g, task);
+	uint16_t *parent = calloc(task->ranks, sizeof(*parent));
+	struct coll_builder b = {
+		.plan = p,
+		.task = task,
+		.used = calloc(task->ranks, sizeof(*b.used)),
+	};
+
+	e = -ENOMEM;
+	if (p == NULL || b.used == NULL || parent == NULL)
 		goto fail;
 	const uint32_t piece = coll_piece(task, block_bytes(p));
 

@@ -28,7 +28,7 @@ was_write(const struct pmx_dsm *d, uint32_t page, const void *context)
 	return ((const ucontext_t *)context)->uc_mcontext.gregs[REG_ERR] & 2;
 #else
 	(void)context;
-	return d->state[page] != PAGE_INVALID;
+	return d->state[page] != PAGE_INVALID && d->state[page] != PAGE_FETCHED;
 #endif
 }
 

@@ -39,72 +39,20 @@ group_open(struct groups *g, uint16_t ctx, const struct group_params *p)
 
 	if (m == NULL)
 		return -ENOSPC;
-	const struct membership was = *m;
-
 	g->used++;
-	*m = (struct membership){
-		.state = MEMBERSHIP_LISTS,
-		.ctx = ctx,
-		.next = was.next,
-		.user = p->user,
-		.rank = p->rank,
-		.count = p->count,
-		.id = p->id,
-		.key = p->rank == 0 ? p->random : 0,
-		.hash = 14695981039346656037ull,
-		.give_up = p->give_up,
-		.members = was.members,
-		.by_addr = was.by_addr,
-		.gone = was.gone,
-		.owing = was.owing,
-		.accusers = was.accusers,
-		.locks = was.locks,
-		.locks_owing = was.locks_owing,
-		.locks_telling = was.locks_telling,
-		.queues = was.queues,
-		.turns = was.turns,
-		.turns_owing = was.turns_owing,
-		.shares = was.shares,
-		.directories = was.directories,
-		.words = DIRECTORY_WORDS(p->count),
-		.shares_owing = was.shares_owing,
-		.shares_telling = was.shares_telling,
-		.shares_copying = was.shares_copying,
-		.homes = was.homes,
-		.sharers = was.sharers,
-		.sharers_owing = was.sharers_owing,
-		.cast = {.set = was.cast.set},
-	};
-	const uint32_t turns = places_of(m, g->cfg.locks_max);
-	const uint32_t sharers = places_of(m, g->cfg.regions_max);
-
-	for (unsigned i = 0; i < WIRE_CHUNKS_OPEN; i++) {
-		const struct chunk *k = &was.cast.chunks[i];
-
-		m->cast.chunks[i] = (struct chunk){
-			.waits = k->waits,
-			.tells = k->tells,
-			.lacks = k->lacks,
-		};
-	}
-	memset(m->cast.set, 0, BITS_WORDS(m->count) * sizeof(uint64_t));
+	membership_clear(g, m);
+	m->state = MEMBERSHIP_LISTS;
+	m->ctx = ctx;
+	m->user = p->user;
+	m->rank = p->rank;
+	m->count = p->count;
+	m->id = p->id;
+	m->key = p->rank == 0 ? p->random : 0;
+	m->hash = 14695981039346656037ull;
+	m->give_up = p->give_up;
+	m->words = DIRECTORY_WORDS(p->count);
 	for (uint32_t i = 0; i < m->count; i++)
-		m->members[i] = (struct member){.marks = NO_MARK};
-	memset(m->by_addr, 0, places_for(m->count) * sizeof(*m->by_addr));
-	memset(m->owing, 0, BITS_WORDS(m->count) * sizeof(uint64_t));
-	memset(m->accusers, 0, m->count * BITS_WORDS(m->count) * sizeof(uint64_t));
-	memset(m->locks, 0, g->cfg.locks_max * sizeof(*m->locks));
-	memset(m->locks_owing, 0, BITS_WORDS(g->cfg.locks_max) * sizeof(uint64_t));
-	memset(m->locks_telling, 0, BITS_WORDS(g->cfg.locks_max) * sizeof(uint64_t));
-	memset(m->turns, 0, turns * sizeof(*m->turns));
-	memset(m->turns_owing, 0, BITS_WORDS(turns) * sizeof(uint64_t));
-	memset(m->shares, 0, g->cfg.regions_max * sizeof(*m->shares));
-	memset(m->shares_owing, 0, BITS_WORDS(g->cfg.regions_max) * sizeof(uint64_t));
-	memset(m->shares_telling, 0, BITS_WORDS(g->cfg.regions_max) * sizeof(uint64_t));
-	memset(m->shares_copying, 0, BITS_WORDS(g->cfg.regions_max) * sizeof(uint64_t));
-	memset(m->homes, 0, g->cfg.regions_max * sizeof(*m->homes));
-	memset(m->sharers, 0, sharers * sizeof(*m->sharers));
-	memset(m->sharers_owing, 0, BITS_WORDS(sharers) * sizeof(uint64_t));
+		m->members[i].marks = NO_MARK;
 	for (uint32_t i = 0; i < g->cfg.locks_max; i++)
 		m->queues[i] = (struct queue){NO_RANK, NO_RANK, NO_RANK, false};
 	return (int)place_of(g, m);
@@ -633,6 +581,36 @@ groups_left(const struct groups *g, uint16_t ctx)
 
 /* ------------------------------------------------------------------ messages */
 
+/* Take the message of a member that has the group's key. */
+static void
+member_message(struct groups *g, struct membership *m, uint16_t rank, const struct wire_group *h)
+{
+	if (h->op == WIRE_G_GO && rank == 0 && m->state == MEMBERSHIP_JOINS)
+		opened(g, m, MEMBERSHIP_OPEN, 0, NO_RANK);
+	else if (h->op == WIRE_G_GO && rank == 0 && m->state == MEMBERSHIP_LEAVES)
+		return;
+	else if (h->op == WIRE_G_GO && rank == 0)
+		says_here(g, m);
+	else if (h->op == WIRE_G_HERE && m->rank == 0)
+		is_here(g, m, rank);
+	else if (h->op == WIRE_G_GONE && rank == 0)
+		hears_of(g, m, h);
+	else if (h->op == WIRE_G_SUSPECT && m->rank == 0)
+		accuses(g, m, rank, wire_be16(h->other));
+	else if (h->op == WIRE_G_ENTER || h->op == WIRE_G_DONE)
+		barrier_message(g, m, rank, h);
+	else if (h->op == WIRE_G_LEFT && rank == 0)
+		return; /* it was told so before */
+	else if (h->op == WIRE_G_ROUND || h->op == WIRE_G_GOT)
+		cast_message(g, m, rank, h);
+	else if (h->op >= WIRE_G_SUB && h->op < WIRE_G_ROUND)
+		shared_message(g, m, rank, h);
+	else if (h->op >= WIRE_G_LOCK && h->op < WIRE_G_SUB)
+		lock_message(g, m, rank, h);
+	else
+		count(g, GROUP_BAD_MESSAGES);
+}
+
 void
 groups_message(struct groups *g, uint16_t ctx, struct group_addr from, uint32_t life,
 	const void *message, uint32_t len)
@@ -680,33 +658,9 @@ groups_message(struct groups *g, uint16_t ctx, struct group_addr from, uint32_t 
 	/* what it sent before it went does not matter any more, but for those for whom it spoke */
 	if (m->members[rank].gone && h.op != WIRE_G_ENTER)
 		return;
-	if (m->state != MEMBERSHIP_OPEN && m->state != MEMBERSHIP_LEAVES &&
-		m->state != MEMBERSHIP_JOINS)
-		return;
-	if (h.op == WIRE_G_GO && rank == 0 && m->state == MEMBERSHIP_JOINS)
-		opened(g, m, MEMBERSHIP_OPEN, 0, NO_RANK);
-	else if (h.op == WIRE_G_GO && rank == 0 && m->state == MEMBERSHIP_LEAVES)
-		return;
-	else if (h.op == WIRE_G_GO && rank == 0)
-		says_here(g, m);
-	else if (h.op == WIRE_G_HERE && m->rank == 0)
-		is_here(g, m, rank);
-	else if (h.op == WIRE_G_GONE && rank == 0)
-		hears_of(g, m, &h);
-	else if (h.op == WIRE_G_SUSPECT && m->rank == 0)
-		accuses(g, m, rank, wire_be16(h.other));
-	else if (h.op == WIRE_G_ENTER || h.op == WIRE_G_DONE)
-		barrier_message(g, m, rank, &h);
-	else if (h.op == WIRE_G_LEFT && rank == 0)
-		return; /* it was told so before */
-	else if (h.op == WIRE_G_ROUND || h.op == WIRE_G_GOT)
-		cast_message(g, m, rank, &h);
-	else if (h.op >= WIRE_G_SUB && h.op < WIRE_G_ROUND)
-		shared_message(g, m, rank, &h);
-	else if (h.op >= WIRE_G_LOCK && h.op < WIRE_G_SUB)
-		lock_message(g, m, rank, &h);
-	else
-		count(g, GROUP_BAD_MESSAGES);
+	if (m->state == MEMBERSHIP_OPEN || m->state == MEMBERSHIP_LEAVES ||
+		m->state == MEMBERSHIP_JOINS)
+		member_message(g, m, rank, &h);
 }
 
 /* Return whether a member has gone that was let in in life `life` of its node, if the node is in

@@ -411,6 +411,9 @@ struct groups {
 	uint32_t cast_cursor; /* membership whose turn it is to send */
 };
 
+/* make.c: empty a membership, and the memory of its tables. It stays in its context's list. */
+void membership_clear(struct groups *g, struct membership *m);
+
 static inline uint32_t
 place_of(const struct groups *g, const struct membership *m)
 {

@@ -75,6 +75,18 @@ lay_out_membership(const struct groups_config *c, uint8_t *memory, size_t *at, s
 	}
 }
 
+void
+membership_clear(struct groups *g, struct membership *m)
+{
+	uint8_t *own = (uint8_t *)m->members; /* the first that is laid out */
+	const uint16_t next = m->next;
+	size_t bytes = 0;
+
+	*m = (struct membership){.next = next};
+	lay_out_membership(&g->cfg, own, &bytes, m);
+	memset(own, 0, bytes);
+}
+
 /* Lay out the memory: what all groups share, then what each membership has. g and memory are NULL:
  * only count. Return the bytes, and in *head those of what is shared. */
 static size_t

@@ -740,6 +740,55 @@ node_for(const struct attach_request *request, struct attach_reply *reply)
 	return -ENOENT;
 }
 
+/* Do what a request asks. fd: the descriptor that came with it, or -1. Return 0 or a negative
+ * errno; *out_count descriptors go back in out. */
+static int
+do_request(const struct asker *who, const struct attach_request *request, int fd,
+	struct attach_reply *reply, int *out, int *out_count)
+{
+	int result;
+
+	switch (request->op) {
+	case ATTACH_HELLO:
+		return 0;
+	case ATTACH_BEFORE:
+		if (who->connection == SECONDARY)
+			return -EPROTO;
+		if (!socket_is_ours(who) || owns_any(who))
+			return -EACCES;
+		socket_tell(who, reply);
+		return 0;
+	case ATTACH_BYTES:
+		return bytes_for(who, request, reply);
+	case ATTACH_OPEN:
+		result = open_for(who, request, fd, reply, out);
+		*out_count = result == 0 ? 2 : 0;
+		return result;
+	case ATTACH_CLOSE:
+		return close_for(who, request);
+	case ATTACH_TAKE_OVER:
+		return give_to(who, request);
+	case ATTACH_PAIR:
+		result = pair_for(who, request, reply, out);
+		*out_count = result == 0;
+		return result;
+	case ATTACH_OWNER:
+		return owner_for(who, request, reply);
+	case ATTACH_NODE:
+		return node_for(request, reply);
+	case ATTACH_JOBS:
+		return who->connection == SECONDARY
+			? -EPROTO
+			: jobs_answer(who, user_of(who), socket_is_ours(who), request, reply);
+	case ATTACH_STOP:
+		return stop_for(who, request, reply);
+	case ATTACH_MEMORY:
+		return map_for(who, request, fd, reply);
+	default:
+		return -EPROTO;
+	}
+}
+
 static void
 attach_answer(const struct asker *who, const struct attach_request *request, const int *fds,
 	int count, struct attach_reply *reply, int *out, int *out_count)
@@ -758,53 +807,7 @@ attach_answer(const struct asker *who, const struct attach_request *request, con
 		return;
 	}
 	pthread_mutex_lock(&server.lock);
-	switch (request->op) {
-	case ATTACH_HELLO:
-		break;
-	case ATTACH_BEFORE:
-		reply->result = who->connection == SECONDARY    ? -EPROTO
-			: !socket_is_ours(who) || owns_any(who) ? -EACCES
-								: 0;
-		if (reply->result == 0)
-			socket_tell(who, reply);
-		break;
-	case ATTACH_BYTES:
-		reply->result = bytes_for(who, request, reply);
-		break;
-	case ATTACH_OPEN:
-		reply->result = open_for(who, request, takes_fd ? fds[0] : -1, reply, out);
-		*out_count = reply->result == 0 ? 2 : 0;
-		break;
-	case ATTACH_CLOSE:
-		reply->result = close_for(who, request);
-		break;
-	case ATTACH_TAKE_OVER:
-		reply->result = give_to(who, request);
-		break;
-	case ATTACH_PAIR:
-		reply->result = pair_for(who, request, reply, out);
-		*out_count = reply->result == 0;
-		break;
-	case ATTACH_OWNER:
-		reply->result = owner_for(who, request, reply);
-		break;
-	case ATTACH_NODE:
-		reply->result = node_for(request, reply);
-		break;
-	case ATTACH_JOBS:
-		reply->result = who->connection == SECONDARY
-			? -EPROTO
-			: jobs_answer(who, user_of(who), socket_is_ours(who), request, reply);
-		break;
-	case ATTACH_STOP:
-		reply->result = stop_for(who, request, reply);
-		break;
-	case ATTACH_MEMORY:
-		reply->result = map_for(who, request, fds[0], reply);
-		break;
-	default:
-		reply->result = -EPROTO;
-	}
+	reply->result = do_request(who, request, takes_fd ? fds[0] : -1, reply, out, out_count);
 	pthread_mutex_unlock(&server.lock);
 }
 

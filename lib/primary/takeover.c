@@ -93,6 +93,25 @@ saved_inlet(const struct inlet *in)
 	return (struct saved_inlet){in->lhs.pos, in->lhs_pos, in->bulk_out};
 }
 
+/* Put what a thin client has of buffers and submissions, and the completions that wait. */
+static void
+put_buffers(struct image_out *o, const struct channel *ch)
+{
+	const struct thin *t = ch->thin;
+
+	for (uint32_t i = 0; i < t->count; i++) {
+		const struct saved_buf b = {t->bufs[i].next, t->bufs[i].owner, t->bufs[i].head,
+			t->bufs[i].matched};
+
+		image_put(o, &b, sizeof(b));
+	}
+	image_put(o, t->free, t->free_count * sizeof(*t->free));
+	image_put(o, t->recalled, t->recalled_count * sizeof(*t->recalled));
+	image_put(o, t->recalled_slot, t->recalled_slots * sizeof(*t->recalled_slot));
+	for (uint32_t i = ch->done_head; i != ch->done_tail; i++)
+		image_put(o, &ch->done[i & ch->done_mask], sizeof(*ch->done));
+}
+
 static void
 put_channel(const struct engine *e, struct image_out *o, const struct channel *ch)
 {
@@ -131,17 +150,7 @@ put_channel(const struct engine *e, struct image_out *o, const struct channel *c
 	};
 
 	image_put(o, &s, sizeof(s));
-	for (uint32_t i = 0; i < t->count; i++) {
-		const struct saved_buf b = {t->bufs[i].next, t->bufs[i].owner, t->bufs[i].head,
-			t->bufs[i].matched};
-
-		image_put(o, &b, sizeof(b));
-	}
-	image_put(o, t->free, t->free_count * sizeof(*t->free));
-	image_put(o, t->recalled, t->recalled_count * sizeof(*t->recalled));
-	image_put(o, t->recalled_slot, t->recalled_slots * sizeof(*t->recalled_slot));
-	for (uint32_t i = ch->done_head; i != ch->done_tail; i++)
-		image_put(o, &ch->done[i & ch->done_mask], sizeof(*ch->done));
+	put_buffers(o, ch);
 	for (uint32_t i = 0; i < MEMORIES_MAX; i++) {
 		const struct memory *m = ch->space.pieces[i];
 

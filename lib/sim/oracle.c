@@ -26,6 +26,30 @@ proto_assert_failed(const char *what, const char *file, int line)
 	sim_violation(current, "the core's assertion %s failed, %s:%d", what, file, line);
 }
 
+/* Check that a fragment is the next one of its message at that context, and all of it. */
+static void
+check_fragment(struct sim *s, uint32_t node, const struct ident *id, const struct proto_delivery *d)
+{
+	const struct sim_context *c = &s->nodes[node].contexts[d->ctx];
+
+	if (c->frag != 0 ? c->part.stream != id->stream || c->part.order != id->order
+			 : id->frag != 0)
+		sim_violation(s,
+			"context %u.%u: fragment %u of message %u in the middle of another", node,
+			d->ctx, id->frag, id->order);
+	if (c->frag != id->frag)
+		sim_violation(s, "context %u.%u: fragment %u of message %u instead of %u", node,
+			d->ctx, id->frag, id->order, c->frag);
+	uint64_t off = (uint64_t)id->frag * id->frag_len;
+	uint32_t left = id->len - (uint32_t)off;
+
+	if (d->msg_len != id->len || d->frag_off != off ||
+		d->len != (left < id->frag_len ? left : id->frag_len) ||
+		d->last != (left <= id->frag_len))
+		sim_violation(s, "message %u of %u bytes: %u bytes at %u of %u were delivered",
+			id->order, id->len, d->len, d->frag_off, d->msg_len);
+}
+
 /* Check a fragment that was delivered to an application. */
 void
 oracle_delivery(struct sim *s, uint32_t node, const struct ident *id,
@@ -46,22 +70,7 @@ oracle_delivery(struct sim *s, uint32_t node, const struct ident *id,
 	if (!c->open)
 		sim_violation(s, "a message was delivered to context %u.%u, which is closed", node,
 			d->ctx);
-	if (c->frag != 0 ? c->part.stream != id->stream || c->part.order != id->order
-			 : id->frag != 0)
-		sim_violation(s,
-			"context %u.%u: fragment %u of message %u in the middle of another", node,
-			d->ctx, id->frag, id->order);
-	if (c->frag != id->frag)
-		sim_violation(s, "context %u.%u: fragment %u of message %u instead of %u", node,
-			d->ctx, id->frag, id->order, c->frag);
-	uint64_t off = (uint64_t)id->frag * id->frag_len;
-	uint32_t left = id->len - (uint32_t)off;
-
-	if (d->msg_len != id->len || d->frag_off != off ||
-		d->len != (left < id->frag_len ? left : id->frag_len) ||
-		d->last != (left <= id->frag_len))
-		sim_violation(s, "message %u of %u bytes: %u bytes at %u of %u were delivered",
-			id->order, id->len, d->len, d->frag_off, d->msg_len);
+	check_fragment(s, node, id, d);
 	if (id->order < t->seen)
 		sim_violation(s, "message %u from %u.%u to %u.%u was delivered %s", id->order,
 			t->src, t->src_ctx, t->dst, t->dst_ctx,

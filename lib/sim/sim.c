@@ -492,6 +492,29 @@ stream_of(struct sim *s, uint32_t src, uint16_t src_ctx, uint32_t dst, uint16_t 
 	return s->stream_count - 1;
 }
 
+/* Note a message that its node's core has taken. */
+static void
+message_sent(struct sim *s, const struct request *r, uint32_t slot, uint32_t frags)
+{
+	struct sim_node *n = &s->nodes[r->node];
+	const uint32_t stream = stream_of(s, r->node, r->ctx, r->node2, r->ctx2);
+
+	s->messages[slot] = (struct message){
+		.generation = s->messages[slot].generation,
+		.stream = stream,
+		.order = s->streams[stream].sent++,
+		.len = r->len,
+		.frags = frags,
+		.frag_len = n->cfg.payload_max,
+		.tag = r->tag,
+		.epoch = n->cfg.epoch,
+		.at = s->now,
+		.used = true,
+	};
+	n->handles += frags;
+	s->pending++;
+}
+
 static void
 send_message(struct sim *s, struct request *r)
 {
@@ -534,22 +557,7 @@ send_message(struct sim *s, struct request *r)
 		GIVE(s, messages, message, slot);
 		return;
 	}
-	uint32_t stream = stream_of(s, r->node, r->ctx, r->node2, r->ctx2);
-
-	s->messages[slot] = (struct message){
-		.generation = generation,
-		.stream = stream,
-		.order = s->streams[stream].sent++,
-		.len = r->len,
-		.frags = frags,
-		.frag_len = m.frag_len,
-		.tag = r->tag,
-		.epoch = n->cfg.epoch,
-		.at = s->now,
-		.used = true,
-	};
-	n->handles += frags;
-	s->pending++;
+	message_sent(s, r, slot, frags);
 	if (sent)
 		net_transmit(s, r->node, &now, links_choose(s, r->node, &now));
 	wake(s, r->node, s->now);

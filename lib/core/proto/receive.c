@@ -353,6 +353,22 @@ flow_heard(struct proto *p, struct flow *f, const struct wire_hdr *h)
 	f->rx_link = p->rx_link;
 }
 
+/* Take a frame that was received before: answer, so that its sender hears of it. */
+static void
+rx_again(struct proto *p, struct flow *f, const struct wire_hdr *h, bool expected, uint64_t now)
+{
+	COUNT(p, drop_old);
+	stamp_of(p, now); /* by which answer_now judges what is late */
+	/* a frame that is held, because it lacked room or descriptors: its sender asks */
+	if (expected) {
+		flow_heard(p, f, h);
+		flow_drain(p, f);
+	}
+	if (f->acks_owed == 0)
+		f->rx_link = p->rx_link; /* the answer has no echo, of another link's */
+	answer_now(p, f);
+}
+
 static enum proto_rx_result
 rx_data(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t handle, uint64_t now)
 {
@@ -391,16 +407,7 @@ rx_data(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t handl
 	uint32_t ahead = d.seq - f->rcv_nxt;
 
 	if (unlikely((int32_t)ahead < 0 || (ahead < WIRE_WINDOW_MAX && have_test(f, d.seq)))) {
-		COUNT(p, drop_old);
-		stamp_of(p, now); /* by which answer_now judges what is late */
-		/* a frame that is held, because it lacked room or descriptors: its sender asks */
-		if (ahead == 0) {
-			flow_heard(p, f, h);
-			flow_drain(p, f);
-		}
-		if (f->acks_owed == 0)
-			f->rx_link = p->rx_link; /* the answer has no echo, of another link's */
-		answer_now(p, f);
+		rx_again(p, f, h, ahead == 0, now);
 		return PROTO_RX_DONE;
 	}
 	if (unlikely(ahead >= p->cfg.window_frames)) {

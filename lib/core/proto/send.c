@@ -740,6 +740,24 @@ ask_for_room(struct proto *p, struct flow *f, uint64_t now)
 	flow_activate(p, f);
 }
 
+/* Probe, if it is too early for a timeout: at 1, 3, 7 times t->probe, and the timeout is at t->rto.
+ * Return false if it is not too early. */
+static bool
+flow_probes(struct proto *p, struct flow *f, struct path *t, uint64_t now)
+{
+	if (f->retries != 0 || f->asks != 0 || f->probes >= p->cfg.probes)
+		return false;
+	uint64_t waited = t->probe * ((2u << f->probes) - 1), next = t->probe << ++f->probes;
+
+	if (waited >= t->rto)
+		return false;
+	f->rto_at = now + (next < t->rto - waited ? next : t->rto - waited);
+	if (f->snd_una != f->snd_nxt && f->tx_state == FLOW_TX_OPEN)
+		send_probe(p, f, t);
+	timer_arm(p, flow_index(p, f), f->rto_at);
+	return true;
+}
+
 /* Handle the flow's timer: probe, retransmission (PM-S4), question for room, or reclaim. */
 void
 flow_rto(struct proto *p, uint32_t index, uint64_t now)
@@ -769,21 +787,8 @@ flow_rto(struct proto *p, uint32_t index, uint64_t now)
 		timer_arm(p, index, f->rto_at);
 		return;
 	}
-	bool in_flight = f->snd_una != f->snd_nxt;
-
-	if (f->retries == 0 && f->asks == 0 && f->probes < p->cfg.probes) {
-		/* probes are sent at 1, 3, 7 times t->probe, and the timeout is at t->rto */
-		uint64_t waited = t->probe * ((2u << f->probes) - 1),
-			 next = t->probe << ++f->probes;
-
-		if (waited < t->rto) {
-			f->rto_at = now + (next < t->rto - waited ? next : t->rto - waited);
-			if (in_flight && f->tx_state == FLOW_TX_OPEN)
-				send_probe(p, f, t);
-			timer_arm(p, index, f->rto_at);
-			return;
-		}
-	}
+	if (flow_probes(p, f, t, now))
+		return;
 	if (f->asks || !wire_seq_before(f->snd_una, f->credit_end)) {
 		ask_for_room(p, f, now);
 		return;

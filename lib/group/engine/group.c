@@ -461,13 +461,57 @@ service_group_place(const struct channel *ch, unsigned handle)
 	return handle < GROUPS_OF_CONTEXT ? group_channel(ch)->places[handle] : GROUP_NO_PLACE;
 }
 
+/* Do what a client asks of its membership. Return 0 or more, or a negative errno if the submission
+ * makes no sense. */
+static int64_t
+submit_to(struct engine *e, struct channel *ch, uint16_t place, const struct submission *s)
+{
+	struct groups *g = group_lane(e)->groups;
+	struct group_channel *own = group_channel(ch);
+	const unsigned handle = s->group.handle;
+	int64_t result = -EINVAL;
+
+	switch (s->count) {
+	case GROUP_LIST:
+		return list_for(e, ch, place, s);
+	case GROUP_CLOSE:
+		return group_close(g, ch->ctx, place);
+	case GROUP_ENTER:
+		return group_barrier(g, ch->ctx, place);
+	case GROUP_LOCK:
+	case GROUP_TRY:
+		return group_lock(g, ch->ctx, place, s->group.number, s->count == GROUP_TRY);
+	case GROUP_UNLOCK:
+		result = group_unlock(g, ch->ctx, place, s->group.number);
+		/* its manager has just gone: the client hears of that */
+		return result == -EHOSTDOWN ? 0 : result;
+	case GROUP_SUBSCRIBE:
+		return subscribe_for(e, ch, place, s->group.value, s->group.number);
+	case GROUP_UNSUBSCRIBE:
+		return group_unsubscribe(g, ch->ctx, place, s->group.number);
+	case GROUP_UPDATES:
+		return group_update(g, ch->ctx, place, s->group.number);
+	case GROUP_UPDATED:
+		return group_updated(g, ch->ctx, place, s->group.number);
+	case GROUP_CAST_TO:
+		if (place != GROUP_NO_PLACE)
+			result = service_cast_to(e, ch, place, s, &own->links[handle]);
+		return result;
+	case GROUP_CAST_BEGIN:
+		if (place == GROUP_NO_PLACE)
+			return result;
+		result = service_cast_begin(e, ch, place, s, own->links[handle]);
+		own->links[handle] = 0;
+		return result;
+	}
+	return result;
+}
+
 static unsigned
 group_submit(struct engine *e, struct channel *ch, const struct submission *s)
 {
-	struct groups *g = group_lane(e)->groups;
 	const unsigned handle = s->group.handle;
-	uint16_t place = service_group_place(ch, handle);
-	int64_t result = -EINVAL;
+	const uint16_t place = service_group_place(ch, handle);
 
 	service_busy(e, GROUP_SERVICE);
 	service_owes(e, GROUP_SERVICE);
@@ -479,52 +523,9 @@ group_submit(struct engine *e, struct channel *ch, const struct submission *s)
 	/* what follows an open that was refused */
 	if (place == GROUP_NO_PLACE && handle < GROUPS_OF_CONTEXT && s->count == GROUP_LIST)
 		return 1;
-	switch (s->count) {
-	case GROUP_LIST:
-		result = list_for(e, ch, place, s);
-		break;
-	case GROUP_CLOSE:
-		if (place != GROUP_NO_PLACE && !may_leave(e, ch, place))
-			return 0;
-		result = group_close(g, ch->ctx, place);
-		break;
-	case GROUP_ENTER:
-		result = group_barrier(g, ch->ctx, place);
-		break;
-	case GROUP_LOCK:
-	case GROUP_TRY:
-		result = group_lock(g, ch->ctx, place, s->group.number, s->count == GROUP_TRY);
-		break;
-	case GROUP_UNLOCK:
-		result = group_unlock(g, ch->ctx, place, s->group.number);
-		/* its manager has just gone: the client hears of that */
-		result = result == -EHOSTDOWN ? 0 : result;
-		break;
-	case GROUP_SUBSCRIBE:
-		result = subscribe_for(e, ch, place, s->group.value, s->group.number);
-		break;
-	case GROUP_UNSUBSCRIBE:
-		result = group_unsubscribe(g, ch->ctx, place, s->group.number);
-		break;
-	case GROUP_UPDATES:
-		result = group_update(g, ch->ctx, place, s->group.number);
-		break;
-	case GROUP_UPDATED:
-		result = group_updated(g, ch->ctx, place, s->group.number);
-		break;
-	case GROUP_CAST_TO:
-		if (place != GROUP_NO_PLACE)
-			result = service_cast_to(e, ch, place, s,
-				&group_channel(ch)->links[handle]);
-		break;
-	case GROUP_CAST_BEGIN:
-		if (place == GROUP_NO_PLACE)
-			break;
-		result = service_cast_begin(e, ch, place, s, group_channel(ch)->links[handle]);
-		group_channel(ch)->links[handle] = 0;
-		break;
-	}
-	if (result < 0)
+	if (s->count == GROUP_CLOSE && place != GROUP_NO_PLACE && !may_leave(e, ch, place))
+		return 0;
+	if (submit_to(e, ch, place, s) < 0)
 		submission_bad(e, ch);
 	return 1;
 }

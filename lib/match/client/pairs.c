@@ -267,6 +267,22 @@ listen_to(const struct pmx_context *ctx, const struct pair *p)
 	return epoll_ctl(ctx->event_fd, EPOLL_CTL_ADD, p->socket, &event) == 0 ? 0 : -errno;
 }
 
+/* Let go of a pair that has ended, if there is no room for another: first of those whose WIRE_ASIDE
+ * was lost with their process. Return whether there is room. */
+static bool
+make_room(struct pmx_context *ctx)
+{
+	struct pairs *x = ctx->pairs;
+
+	for (struct pair *p = x->all; x->count >= PAIRS_MAX && p != NULL; p = p->next) {
+		if (p->state == PAIR_ENDED && !p->receives) {
+			pairs_release(ctx, p);
+			break;
+		}
+	}
+	return x->count < PAIRS_MAX;
+}
+
 /* Ask the primary for a pair with that context; PAIR_ANY: with any that has asked for one. 0, or
  * -errno. */
 static int
@@ -285,14 +301,7 @@ ask(struct pmx_context *ctx, uint64_t peer)
 	uint64_t numbers[2];
 	int fd[2] = {-1, -1};
 
-	/* first of those whose WIRE_ASIDE was lost with their process */
-	for (struct pair *p = x->all; x->count >= PAIRS_MAX && p != NULL; p = p->next) {
-		if (p->state == PAIR_ENDED && !p->receives) {
-			pairs_release(ctx, p);
-			break;
-		}
-	}
-	if (x->count >= PAIRS_MAX)
+	if (!make_room(ctx))
 		return -ENOSPC;
 	int result = way_thin_ask(ctx->node, &request, -1, &reply, fd);
 

@@ -400,6 +400,23 @@ let_go(struct pmx_context *ctx, struct registration *r)
 	free(r);
 }
 
+static bool
+access_ok(unsigned access)
+{
+	const unsigned remote = PMX_REMOTE_READ | PMX_REMOTE_WRITE;
+
+	return access != 0 && (access & ~(remote | PMX_ADOPT | PMX_ANYONE)) == 0 &&
+		(!(access & PMX_ANYONE) || access & remote);
+}
+
+static uint8_t
+rights_of(unsigned access)
+{
+	return (access & PMX_REMOTE_READ ? REGION_READ : 0) |
+		(access & PMX_REMOTE_WRITE ? REGION_WRITE : 0) |
+		(access & PMX_ANYONE ? REGION_ANYONE : 0);
+}
+
 int
 ctx_register(struct pmx_context *ctx, uint32_t group, uint32_t area, void *addr, uint64_t len,
 	unsigned access, struct pmx_remote *remote)
@@ -410,9 +427,7 @@ ctx_register(struct pmx_context *ctx, uint32_t group, uint32_t area, void *addr,
 
 	if (ctx->sweep)
 		pieces_sweep(ctx);
-	if (len == 0 || len > REGION_BYTES_MAX || access == 0 ||
-		access & ~(PMX_REMOTE_READ | PMX_REMOTE_WRITE | PMX_ADOPT | PMX_ANYONE) ||
-		(access & PMX_ANYONE && !(access & (PMX_REMOTE_READ | PMX_REMOTE_WRITE))))
+	if (len == 0 || len > REGION_BYTES_MAX || !access_ok(access))
 		return -EINVAL;
 	if (access & PMX_ADOPT)
 		result = adopt(ctx, addr, len);
@@ -445,9 +460,7 @@ ctx_register(struct pmx_context *ctx, uint32_t group, uint32_t area, void *addr,
 				.area = area,
 				.group = group,
 				.watched = r ? (uint32_t)r->watched : REGIONS_WATCHED,
-				.rights = (access & PMX_REMOTE_READ ? REGION_READ : 0) |
-					(access & PMX_REMOTE_WRITE ? REGION_WRITE : 0) |
-					(access & PMX_ANYONE ? REGION_ANYONE : 0),
+				.rights = rights_of(access),
 			},
 	};
 	result = ask(ctx, &question, &key);
