@@ -13,7 +13,7 @@
  * 4. A memif client can start only after its server has made the socket. A server that is about to
  *    start has the socket already, but sends its clients away, and these do not try again. So
  *    starting is retried for some seconds, until the client has been let in. memif may crash when
- *    its peer dies: see doc/guide.md.
+ *    its peer dies: see doc/guide/links.md.
  * 5. net_ring passes the sender's mbufs on. A frame from a foreign pool is copied.
  * 6. A second segment is an application's memory. A port on a bus reads it by DMA once it is
  *    mapped. Of DPDK's virtual ports, those that are known to copy with the CPU can read any
@@ -57,7 +57,7 @@ list_ports(char *out, size_t size)
 	return n;
 }
 
-/* Was the port made with that argument of --vdev? */
+/* Return whether the port was made with that argument of --vdev. */
 static bool
 has_argument(const struct rte_eth_dev_info *info, const char *text)
 {
@@ -66,8 +66,8 @@ has_argument(const struct rte_eth_dev_info *info, const char *text)
 	return args != NULL && args->args != NULL && strstr(args->args, text) != NULL;
 }
 
-/* Does the virtual port copy a frame with the CPU? Then its second segment may be memory that no
- * device and no other process knows of. */
+/* Return whether the virtual port copies a frame with the CPU. If it does, the frame's second
+ * segment may be memory that no device and no other process knows of. */
 static bool
 copies_by_cpu(const struct rte_eth_dev_info *info)
 {
@@ -165,7 +165,7 @@ is_memif_client(const struct rte_eth_dev_info *info)
 		(has_argument(info, "role=client") || has_argument(info, "role=slave"));
 }
 
-/* Whether the port's link comes up within START_WAIT_MS. */
+/* Wait until the port's link is up, for START_WAIT_MS at most. Return whether it is. */
 static bool
 comes_up(const struct ethdev *d)
 {
@@ -326,8 +326,17 @@ ethdev_stats(struct link *l, struct link_stats *out)
 		l->up = link.link_status == RTE_ETH_LINK_UP;
 }
 
+static bool
+ethdev_clashes(const struct link_config *a, const struct link_config *b)
+{
+	return strcmp(a->port, b->port) == 0;
+}
+
 const struct link_ops link_ethdev_ops = {
 	.name = "ethdev",
+	.peers = LINK_PEERS_MAC,
+	.port = true,
+	.clashes = ethdev_clashes,
 	.check = ethdev_check,
 	.open = ethdev_open,
 	.close = ethdev_close,

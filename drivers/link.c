@@ -13,16 +13,13 @@
 #include <string.h>
 
 /* The fault link is not in this table: the config does not name it, but asks for it by `fault`. */
-static const struct link_ops *const drivers[] = {
-	&link_ethdev_ops,
-	&link_udp_ops,
-	&link_loop_ops,
-};
+#define DRIVER_ROW(name, what) &link_##name##_ops,
+static const struct link_ops *const drivers[] = {LINK_DRIVERS(DRIVER_ROW, )};
 
 #define DRIVERS (sizeof(drivers) / sizeof(drivers[0]))
 
-static const struct link_ops *
-find_driver(const char *name)
+const struct link_ops *
+link_driver(const char *name)
 {
 	size_t i;
 
@@ -48,7 +45,7 @@ unknown_driver(const char *name, char *error, size_t error_size)
 int
 link_check(const struct link_config *config, char *error, size_t error_size)
 {
-	const struct link_ops *ops = find_driver(config->driver);
+	const struct link_ops *ops = link_driver(config->driver);
 	struct fault_config unused;
 
 	if (ops == NULL)
@@ -70,7 +67,7 @@ link_open(struct link *l, const struct link_config *config, uint16_t node, struc
 	rc = link_check(config, l->error, sizeof(l->error));
 	if (rc != 0)
 		return rc;
-	l->ops = find_driver(config->driver);
+	l->ops = link_driver(config->driver);
 	rc = config->fault[0] != '\0' ? link_fault_ops.open(l) : l->ops->open(l);
 	if (rc != 0)
 		l->ops = NULL;

@@ -26,6 +26,15 @@
 #include <rte_ether.h>
 #include <rte_mbuf.h>
 
+/* The drivers, a row each: its name, and what it is. The rest of a driver is its source, which
+ * defines link_NAME_ops. `between` stands between the rows. */
+/* clang-format off */
+#define LINK_DRIVERS(X, between) \
+	X(ethdev, "any DPDK port") between \
+	X(udp, "kernel sockets, no root") between \
+	X(loop, "inside one process")
+/* clang-format on */
+
 #define LINK_NAME_MAX    64
 #define LINK_OPTIONS_MAX 256
 #define LINK_ENCAP_MAX   48
@@ -41,7 +50,7 @@ enum link_encap {
 
 /* The configuration of one link. */
 struct link_config {
-	char driver[LINK_NAME_MAX];   /* "ethdev", "udp", "loop" */
+	char driver[LINK_NAME_MAX];   /* a name of LINK_DRIVERS */
 	char port[LINK_NAME_MAX];     /* ethdev: port name or PCI address; loop: the name that two
 				       * links share */
 	char listen[LINK_ADDR_MAX];   /* udp: local "address:port" */
@@ -80,8 +89,22 @@ struct link_stats {
 
 struct link;
 
+/* How a driver's links know their peers. */
+enum link_peers {
+	LINK_PEERS_MAC,  /* by MAC address, with encap = udp also by IP address: Ethernet frames */
+	LINK_PEERS_IP,   /* by IP address and port */
+	LINK_PEERS_NONE, /* there is one, which needs no address */
+};
+
 struct link_ops {
 	const char *name;
+	enum link_peers peers;
+	bool port; /* config.port names a DPDK port */
+	/* Say whether two links of this driver would use the same thing. May be NULL: never. */
+	bool (*clashes)(const struct link_config *a, const struct link_config *b);
+	/* Return the bytes of memory that open takes for a lane, beside mbufs. May be NULL: none.
+	 */
+	uint64_t (*lane_bytes)(const struct link_config *config);
 	/* Check what can be checked of a configuration without opening anything. Returns 0, or
 	 * -EINVAL and a sentence. */
 	int (*check)(const struct link_config *config, char *error, size_t error_size);
@@ -122,6 +145,8 @@ struct link {
 	char error[LINK_ERROR_MAX];
 };
 
+/* Return the driver of that name, or NULL. */
+const struct link_ops *link_driver(const char *name);
 /* Open the driver that config.driver names, wrapped by the fault link if config.fault is set.
  * Returns 0, or a negative errno with a sentence in l->error that says what to do. */
 int link_open(struct link *l, const struct link_config *config, uint16_t node,
@@ -141,9 +166,8 @@ int link_addr_parse(const char *text, struct link_addr *addr);
 /* Write an address as link_addr_parse reads it, into LINK_ADDR_MAX bytes. */
 void link_addr_text(const struct link_addr *addr, char *out);
 
-extern const struct link_ops link_ethdev_ops;
-extern const struct link_ops link_udp_ops;
-extern const struct link_ops link_loop_ops;
+#define LINK_DRIVER_OPS(name, what) extern const struct link_ops link_##name##_ops;
+LINK_DRIVERS(LINK_DRIVER_OPS, )
 extern const struct link_ops link_fault_ops;
 
 #endif

@@ -397,8 +397,17 @@ loop_stats(struct link *l, struct link_stats *out)
 	}
 }
 
+/* Return the bytes of a lane's ring. */
+static uint64_t
+loop_lane_bytes(const struct link_config *config)
+{
+	return (uint64_t)rte_align32pow2(config->rx_descriptors + 1) * sizeof(void *);
+}
+
 const struct link_ops link_loop_ops = {
 	.name = "loop",
+	.peers = LINK_PEERS_NONE,
+	.lane_bytes = loop_lane_bytes,
 	.check = loop_check,
 	.open = loop_open,
 	.close = loop_close,

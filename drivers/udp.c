@@ -384,8 +384,17 @@ udp_stats(struct link *l, struct link_stats *out)
 	}
 }
 
+/* Say whether both listen at the same address; port 0 is any. */
+static bool
+udp_clashes(const struct link_config *a, const struct link_config *b)
+{
+	return strcmp(a->listen, b->listen) == 0 && strcmp(strrchr(a->listen, ':'), ":0") != 0;
+}
+
 const struct link_ops link_udp_ops = {
 	.name = "udp",
+	.peers = LINK_PEERS_IP,
+	.clashes = udp_clashes,
 	.check = udp_check,
 	.open = udp_open,
 	.close = udp_close,

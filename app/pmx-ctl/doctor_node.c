@@ -83,7 +83,7 @@ check_link(struct visit *v)
 
 	if (up)
 		mend = NULL;
-	else if (strcmp(driver, "ethdev") == 0)
+	else if (get_u64(v->info, "dpdk_port"))
 		mend = "check cable or peer: a memif or vhost port is up when both sides run";
 	tell(v, up ? OK : FAIL, "link", mend, "driver %s%s%s, %s", driver, *port ? ", port " : "",
 		port, up ? "up" : "down");
@@ -592,7 +592,7 @@ doctor_node(struct doctor *d, const char *name)
 	v.local = is_local(s.pid);
 	if (v.local)
 		read_lanes(&v);
-	if (strcmp(get_text(v.info, "driver"), "ethdev") == 0)
+	if (get_u64(v.info, "dpdk_port"))
 		v.port = find_port(&v);
 	check_version(&v);
 	check_link(&v);

@@ -530,8 +530,7 @@ check_ports(const struct eal_arguments *a, const struct config *c, char *error, 
 	int result = 0;
 
 	for (unsigned i = 0; i < CONFIG_LINKS_MAX && result == 0; i++) {
-		if (c->links[i].used && strcmp(c->links[i].link.driver, "udp") != 0 &&
-			strcmp(c->links[i].link.driver, "loop") != 0)
+		if (c->links[i].used && link_driver(c->links[i].link.driver)->port)
 			result = check_port(a, c, i, error, error_len);
 	}
 	return result;

@@ -36,13 +36,9 @@ refuse(struct config_fault *f, const char *section, const char *key, const char 
 static bool
 same_port(const struct link_config *a, const struct link_config *b)
 {
-	if (strcmp(a->driver, b->driver) != 0)
-		return false;
-	if (strcmp(a->driver, "udp") == 0)
-		return strcmp(a->listen, b->listen) == 0 &&
-			strcmp(strrchr(a->listen, ':'), ":0") != 0;
-	/* two loop links are a pair */
-	return strcmp(a->driver, "ethdev") == 0 && strcmp(a->port, b->port) == 0;
+	const struct link_ops *ops = link_driver(a->driver);
+
+	return ops == link_driver(b->driver) && ops->clashes != NULL && ops->clashes(a, b);
 }
 
 static int
@@ -72,19 +68,20 @@ check_peer(const struct config *c, uint32_t node, uint32_t link, struct config_f
 {
 	const struct link_addr *addr = &c->peers[node].addr[link];
 	const struct link_config *l = &c->links[link].link;
-	bool by_udp = strcmp(l->driver, "udp") == 0, by_ip = by_udp || l->encap == LINK_ENCAP_UDP;
+	const enum link_peers peers = link_driver(l->driver)->peers;
+	bool sockets = peers == LINK_PEERS_IP, by_ip = sockets || l->encap == LINK_ENCAP_UDP;
 	char name[16];
 
 	snprintf(name, sizeof(name), "%u", node);
 	if (!c->links[link].used)
 		return refuse(f, "nodes", name, "[link %u] does not exist", link);
-	if (strcmp(l->driver, "loop") == 0)
+	if (peers == LINK_PEERS_NONE)
 		return 0;
 	if (by_ip && addr->ip == 0 && !addr->v6)
 		return refuse(f, "nodes", name,
 			"is reached over [link %u], %s: give its %s address, as 10.0.0.2 or "
 			"10.0.0.2:18515",
-			link, by_udp ? "driver = udp" : "encap = udp", by_udp ? "IP" : "IPv4");
+			link, sockets ? "driver = udp" : "encap = udp", sockets ? "IP" : "IPv4");
 	if (by_ip && addr->port == 0)
 		return refuse(f, "nodes", name, "port 0 is nobody's");
 	if (!by_ip && (addr->ip != 0 || addr->v6))

@@ -152,10 +152,13 @@ set_key(const struct reader *r, const struct key *k, const char *section, const 
 		if (choice < 0)
 			return complain(r, section, k->name, 0, "'%s' is none of %s", value,
 				k->unit);
-		if (strcmp(k->name, "driver") == 0)
-			snprintf(at, LINK_NAME_MAX, "%s", value);
-		else
-			*(uint32_t *)at = (uint32_t)choice;
+		*(uint32_t *)at = (uint32_t)choice;
+		return 0;
+	case KIND_DRIVER:
+		if (link_driver(value) == NULL)
+			return complain(r, section, k->name, 0, "'%s' is none of %s", value,
+				k->unit);
+		snprintf(at, LINK_NAME_MAX, "%s", value);
 		return 0;
 	case KIND_NAME:
 	case KIND_TEXT:
@@ -323,7 +326,8 @@ static bool
 socket_address(const struct link_config *l, struct link_addr *own)
 {
 	*own = (struct link_addr){0};
-	return strcmp(l->driver, "udp") == 0 && link_addr_parse(l->listen, own) >= 0;
+	return link_driver(l->driver)->peers == LINK_PEERS_IP &&
+		link_addr_parse(l->listen, own) >= 0;
 }
 
 /* Check that a peer's address has the family of the link's socket, as those of all its peers must.
@@ -340,7 +344,7 @@ check_family(const struct reader *r, const char *name, const char *value, uint32
 			"'%s' is IPv%c, and [link %u] listen = %s is IPv%c: a link has one of "
 			"them; give the peer's other address, or a link of its own (link=N)",
 			value, addr->v6 ? '6' : '4', link, l->listen, own.v6 ? '6' : '4');
-	if (strcmp(l->driver, "ethdev") == 0 && addr->v6)
+	if (link_driver(l->driver)->peers == LINK_PEERS_MAC && addr->v6)
 		return complain(r, "nodes", name, 0,
 			"'%s' is IPv6, which is for driver = udp; encap = udp has IPv4", value);
 	return 0;
@@ -393,7 +397,8 @@ is_host(const struct link_config *l, const char *where)
 {
 	char host[256];
 
-	if (where == NULL || (strcmp(l->driver, "udp") != 0 && l->encap != LINK_ENCAP_UDP))
+	if (where == NULL ||
+		(link_driver(l->driver)->peers != LINK_PEERS_IP && l->encap != LINK_ENCAP_UDP))
 		return false;
 	snprintf(host, sizeof(host), "%.*s", (int)strcspn(where, ":"), where);
 	return channel_name_ok(host);
@@ -628,7 +633,7 @@ check_together(const struct reader *r)
 static uint32_t
 default_mtu(const struct link_config *l)
 {
-	if (strcmp(l->driver, "udp") != 0)
+	if (link_driver(l->driver)->peers != LINK_PEERS_IP)
 		return RTE_ETHER_MTU;
 	return RTE_ETHER_MTU - (l->listen[0] == '[' ? IP6_AND_UDP : IP4_AND_UDP);
 }
@@ -647,7 +652,7 @@ read_links(const struct reader *r, struct rte_cfgfile *file)
 		if (set_defaults(r, "link", l) != 0 ||
 			read_section(r, file, section, "link", l) != 0)
 			return -1;
-		if (strcmp(l->link.driver, "ethdev") != 0)
+		if (link_driver(l->link.driver)->peers != LINK_PEERS_MAC)
 			l->link.encap = LINK_ENCAP_NONE;
 		else if (l->link.encap == LINK_ENCAP_NONE)
 			return complain(r, section, "encap", 0, "none is for driver udp and loop");

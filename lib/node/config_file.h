@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Reads a node's configuration from an INI file, by a table of keys and rte_cfgfile, before
- * anything starts. doc/configuration.md is generated from the same table.
+ * anything starts. doc/reference/configuration.md is generated from the same table.
  */
 #ifndef PMX_NODE_CONFIG_FILE_H
 #define PMX_NODE_CONFIG_FILE_H
@@ -10,20 +10,21 @@
 
 #include "config/config.h"
 
-/* Reads `path`. 0, or -1 with "file:line: [section] key = value: what is allowed" in error. The
- * result owns memory: config_free(). */
+/* Read the file `path`. Return 0, or -1 with "file:line: [section] key = value: what is allowed" in
+ * error. The result owns memory: config_free(). */
 int node_config_read(struct config *c, const char *path, char *error, uint32_t error_len);
-/* The same for a text in memory; `name` stands for the file in messages. */
+/* Read a text in memory like node_config_read(). `name` stands for the file in messages. */
 int node_config_read_text(struct config *c, const char *text, char *error, uint32_t error_len);
-/* Calls value() for each value in which a primary that takes over must agree with the previous one,
+/* Call value() for each value in which a primary that takes over must agree with the previous one,
  * in the order of the table. */
 void node_config_agreed(const struct config *c,
 	void (*value)(void *arg, const void *bytes, size_t len), void *arg);
-/* Whether a running node of the one configuration may become one of the other: they differ in
- * nothing but [nodes] and keys that may change. Otherwise a sentence that names the first one. */
+/* Return whether a running node may change its configuration from `before` to `after`: they differ
+ * in nothing but [nodes] and keys that may change. Otherwise put a sentence that names the first
+ * other difference into error. */
 bool node_config_may_become(const struct config *before, const struct config *after, char *error,
 	uint32_t error_len);
-/* Prints the table of keys as Markdown. */
+/* Print the table of keys as Markdown. */
 void node_config_print_doc(FILE *out);
 
 #endif

@@ -20,6 +20,9 @@
 #define OF_RANGE(field) offsetof(struct config_range, field), 0
 #define TEXT(t, f)      0, sizeof(((struct t *)0)->f)
 
+#define DRIVER_NAME(name, what) #name
+#define DRIVER_TEXT(name, what) #name ": " what
+
 const struct key node_config_keys[] = {
 	{"node", "id", KIND_U32, AGREES(id), 0, WIRE_NODES_MAX - 1, NULL, "number",
 		"this node's number; the same in every node's [nodes]"},
@@ -54,8 +57,8 @@ const struct key node_config_keys[] = {
 	{"engine", "dma", KIND_TEXT, DIFFERS(dma), TEXT(config, dma), "", "names",
 		"DMA devices that place the bytes of remote writes, one for each lcore, with "
 		"commas between; none: the lcore copies"},
-	{"link", "driver", KIND_CHOICE, OF_LINK(driver), 0, 0, "ethdev", "ethdev|udp|loop",
-		"ethdev: any DPDK port; udp: kernel sockets, no root; loop: inside one process"},
+	{"link", "driver", KIND_DRIVER, OF_LINK(driver), 0, 0, "ethdev",
+		LINK_DRIVERS(DRIVER_NAME, "|"), LINK_DRIVERS(DRIVER_TEXT, "; ")},
 	{"link", "port", KIND_TEXT, OF_LINK(port), TEXT(link_config, port), "", "text",
 		"ethdev: port name (net_memif0) or PCI address; loop: name of the pair"},
 	{"link", "listen", KIND_TEXT, OF_LINK(listen), TEXT(link_config, listen), "",
@@ -288,6 +291,7 @@ value_bytes(const struct key *k, const char *at)
 		return sizeof(uint16_t);
 	case KIND_TEXT:
 	case KIND_NAME:
+	case KIND_DRIVER:
 		return strlen(at) + 1;
 	case KIND_U32:
 	case KIND_AUTO:

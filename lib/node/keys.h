@@ -13,6 +13,7 @@ enum kind {
 	KIND_U16,
 	KIND_BOOL,
 	KIND_CHOICE, /* choices separated by '|', stored as their index */
+	KIND_DRIVER, /* name of a link's driver */
 	KIND_TEXT,
 	KIND_NAME, /* name of an instance, which is a part of paths (lib/channel/instance.h) */
 	KIND_IPV4,

@@ -393,8 +393,8 @@ place(struct node *n)
 
 	for (unsigned lane = 0; lane < n->config.lanes; lane++)
 		n->numa[lane] = numa_of_lane(lane);
-	n->pool_numa = strcmp(first->driver, "ethdev") == 0 ? numa_of_port(first->port, n->numa[0])
-							    : n->numa[0];
+	n->pool_numa = link_driver(first->driver)->port ? numa_of_port(first->port, n->numa[0])
+							: n->numa[0];
 }
 
 static int

@@ -233,9 +233,10 @@ node_config_memory(const struct config *c, uint64_t page_bytes, struct config_me
 			continue;
 		places += l->link.tx_descriptors;
 		m->rest += HANDOVER_RING * sizeof(void *);
-		if (strcmp(l->link.driver, "loop") == 0)
-			m->rest += (uint64_t)rte_align32pow2(l->link.rx_descriptors + 1) *
-				sizeof(void *) * c->lanes;
+		const struct link_ops *ops = link_driver(l->link.driver);
+
+		if (ops->lane_bytes != NULL)
+			m->rest += ops->lane_bytes(&l->link) * c->lanes;
 	}
 	m->rest += c->lanes *
 		(sizeof(struct engine) + sizeof(struct proto_out) * BURST_MAX +

@@ -128,6 +128,7 @@ tell_info(const char *cmd, const char *params, struct rte_tel_data *d)
 	rte_tel_data_add_dict_int(d, "numa_mbufs", node->pool_numa);
 	rte_tel_data_add_dict_string(d, "idle", idle[c->idle]);
 	rte_tel_data_add_dict_string(d, "driver", c->links[0].link.driver);
+	rte_tel_data_add_dict_uint(d, "dpdk_port", link_driver(c->links[0].link.driver)->port);
 	rte_tel_data_add_dict_string(d, "port", c->links[0].link.port);
 	struct link_stats unused;
 
@@ -156,7 +157,7 @@ address_text(const struct config_peer *peer, unsigned link, char text[LINK_ADDR_
 	const struct link_config *l = &node->config.links[link].link;
 
 	*text = 0;
-	if (strcmp(l->driver, "udp") == 0 || l->encap == LINK_ENCAP_UDP)
+	if (link_driver(l->driver)->peers == LINK_PEERS_IP || l->encap == LINK_ENCAP_UDP)
 		link_addr_text(&peer->addr[link], text);
 	else if (l->encap != LINK_ENCAP_NONE)
 		rte_ether_format_addr(text, LINK_ADDR_MAX, &peer->addr[link].mac);
