@@ -29,6 +29,14 @@ link_driver(const char *name)
 	return NULL;
 }
 
+enum link_peers
+link_peers(const struct link_config *config)
+{
+	const struct link_ops *ops = link_driver(config->driver);
+
+	return ops != NULL ? ops->peers : LINK_PEERS_NONE;
+}
+
 static int
 unknown_driver(const char *name, char *error, size_t error_size)
 {

@@ -147,6 +147,8 @@ struct link {
 
 /* Return the driver of that name, or NULL. */
 const struct link_ops *link_driver(const char *name);
+/* Return how the link knows its peers; one that is not configured has none. */
+enum link_peers link_peers(const struct link_config *config);
 /* Open the driver that config.driver names, wrapped by the fault link if config.fault is set.
  * Returns 0, or a negative errno with a sentence in l->error that says what to do. */
 int link_open(struct link *l, const struct link_config *config, uint16_t node,

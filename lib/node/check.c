@@ -68,7 +68,7 @@ check_peer(const struct config *c, uint32_t node, uint32_t link, struct config_f
 {
 	const struct link_addr *addr = &c->peers[node].addr[link];
 	const struct link_config *l = &c->links[link].link;
-	const enum link_peers peers = link_driver(l->driver)->peers;
+	const enum link_peers peers = link_peers(l);
 	bool sockets = peers == LINK_PEERS_IP, by_ip = sockets || l->encap == LINK_ENCAP_UDP;
 	char name[16];
 

@@ -326,8 +326,7 @@ static bool
 socket_address(const struct link_config *l, struct link_addr *own)
 {
 	*own = (struct link_addr){0};
-	return link_driver(l->driver)->peers == LINK_PEERS_IP &&
-		link_addr_parse(l->listen, own) >= 0;
+	return link_peers(l) == LINK_PEERS_IP && link_addr_parse(l->listen, own) >= 0;
 }
 
 /* Check that a peer's address has the family of the link's socket, as those of all its peers must.
@@ -344,7 +343,7 @@ check_family(const struct reader *r, const char *name, const char *value, uint32
 			"'%s' is IPv%c, and [link %u] listen = %s is IPv%c: a link has one of "
 			"them; give the peer's other address, or a link of its own (link=N)",
 			value, addr->v6 ? '6' : '4', link, l->listen, own.v6 ? '6' : '4');
-	if (link_driver(l->driver)->peers == LINK_PEERS_MAC && addr->v6)
+	if (link_peers(l) == LINK_PEERS_MAC && addr->v6)
 		return complain(r, "nodes", name, 0,
 			"'%s' is IPv6, which is for driver = udp; encap = udp has IPv4", value);
 	return 0;
@@ -397,8 +396,7 @@ is_host(const struct link_config *l, const char *where)
 {
 	char host[256];
 
-	if (where == NULL ||
-		(link_driver(l->driver)->peers != LINK_PEERS_IP && l->encap != LINK_ENCAP_UDP))
+	if (where == NULL || (link_peers(l) != LINK_PEERS_IP && l->encap != LINK_ENCAP_UDP))
 		return false;
 	snprintf(host, sizeof(host), "%.*s", (int)strcspn(where, ":"), where);
 	return channel_name_ok(host);
@@ -633,7 +631,7 @@ check_together(const struct reader *r)
 static uint32_t
 default_mtu(const struct link_config *l)
 {
-	if (link_driver(l->driver)->peers != LINK_PEERS_IP)
+	if (link_peers(l) != LINK_PEERS_IP)
 		return RTE_ETHER_MTU;
 	return RTE_ETHER_MTU - (l->listen[0] == '[' ? IP6_AND_UDP : IP4_AND_UDP);
 }
@@ -652,7 +650,7 @@ read_links(const struct reader *r, struct rte_cfgfile *file)
 		if (set_defaults(r, "link", l) != 0 ||
 			read_section(r, file, section, "link", l) != 0)
 			return -1;
-		if (link_driver(l->link.driver)->peers != LINK_PEERS_MAC)
+		if (link_peers(&l->link) != LINK_PEERS_MAC)
 			l->link.encap = LINK_ENCAP_NONE;
 		else if (l->link.encap == LINK_ENCAP_NONE)
 			return complain(r, section, "encap", 0, "none is for driver udp and loop");

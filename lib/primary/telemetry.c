@@ -157,7 +157,7 @@ address_text(const struct config_peer *peer, unsigned link, char text[LINK_ADDR_
 	const struct link_config *l = &node->config.links[link].link;
 
 	*text = 0;
-	if (link_driver(l->driver)->peers == LINK_PEERS_IP || l->encap == LINK_ENCAP_UDP)
+	if (link_peers(l) == LINK_PEERS_IP || l->encap == LINK_ENCAP_UDP)
 		link_addr_text(&peer->addr[link], text);
 	else if (l->encap != LINK_ENCAP_NONE)
 		rte_ether_format_addr(text, LINK_ADDR_MAX, &peer->addr[link].mac);
