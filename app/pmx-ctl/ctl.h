@@ -161,12 +161,12 @@ int serve_gang(const struct options *o);
 /* ------------------------------------------------------------------ plan.c */
 
 /* Returns the exit code. */
-int show_plan(const struct plan_options *o, bool json);
+int show_plan(const struct options *options);
 
 /* ------------------------------------------------------------------ topology.c */
 
 /* Likewise. */
-int show_topology(const struct plan_options *o, bool json);
+int show_topology(const struct options *options);
 
 /* ------------------------------------------------------------------ found.c, doctor*.c */
 

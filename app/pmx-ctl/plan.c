@@ -339,8 +339,10 @@ plan_read(const struct plan_options *o, struct coll_task task, bool json)
 }
 
 int
-show_plan(const struct plan_options *o, bool json)
+show_plan(const struct options *options)
 {
+	const struct plan_options *o = &options->plan;
+	const bool json = options->json;
 	char error[CTL_ERROR_MAX];
 	struct topology *t;
 

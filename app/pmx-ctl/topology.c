@@ -384,8 +384,10 @@ draw_svg(const struct rows *rows, const char *path)
 }
 
 int
-show_topology(const struct plan_options *o, bool json)
+show_topology(const struct options *options)
 {
+	const struct plan_options *o = &options->plan;
+	const bool json = options->json;
 	char error[CTL_ERROR_MAX];
 	struct topology *t;
 	uint64_t longest_ns;

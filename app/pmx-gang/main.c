@@ -474,6 +474,86 @@ leave_all(void)
 		waitpid(gang.at[i].pid, NULL, 0);
 }
 
+/* What the command line says beside struct gang. */
+struct command_line {
+	const char *file, *list; /* of hosts */
+	double slice_ms, seconds;
+};
+
+/* Take one option. Ends the program after --help, --version, or one that there is not. */
+static void
+take_option(struct command_line *c, int option)
+{
+	switch (option) {
+	case 'n':
+		c->file = optarg;
+		break;
+	case 'h':
+		c->list = optarg;
+		break;
+	case 'a':
+		gang.how = optarg;
+		break;
+	case 's':
+		c->slice_ms = number(optarg, "--slice", 1, 3600000);
+		break;
+	case 't':
+		c->seconds = number(optarg, "--seconds", 0.001, 1e9);
+		break;
+	case 'd':
+		gang.drain_us = (uint32_t)(1000 * number(optarg, "--drain", 0.001, 60000));
+		break;
+	case 'j':
+		gang.json = true;
+		break;
+	case 'P':
+		gang.processes = true;
+		break;
+	case 'p':
+		gang.parks = true;
+		break;
+	case 'v':
+		gang.verbose = true;
+		break;
+	case 'V':
+		printf("pmx-gang %s\n", PMX_VERSION);
+		exit(0);
+	default:
+		fputs(usage, optopt == 0 ? stdout : stderr);
+		exit(optopt == 0 ? 0 : 2);
+	}
+}
+
+/* Return whether the words are a command with its jobs. */
+static bool
+is_command(char **words, int n)
+{
+	if (n < 2)
+		return false;
+	if (strcmp(words[0], "freeze") == 0 || strcmp(words[0], "thaw") == 0)
+		return n == 2;
+	if (strcmp(words[0], "switch") == 0)
+		return n == 3;
+	return strcmp(words[0], "alternate") == 0 && n >= 3 && n <= JOBS_MAX + 1;
+}
+
+/* Find out which hosts are meant: those of a file or a list, or this one. */
+static void
+take_hosts(const struct command_line *c)
+{
+	static struct host here = {.name = (char *)""};
+	char error[512];
+
+	if (c->file == NULL && c->list == NULL) {
+		here.instance = getenv("PMX_INSTANCE");
+		gang.hosts = (struct hosts){&here, 1};
+		return;
+	}
+	if (c->file != NULL ? !hosts_read(&gang.hosts, c->file, error, sizeof(error))
+			    : !hosts_list(&gang.hosts, c->list, error, sizeof(error)))
+		die(2, "%s", error);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -482,73 +562,22 @@ main(int argc, char **argv)
 		{"drain", 1, NULL, 'd'}, {"json", 0, NULL, 'j'}, {"processes", 0, NULL, 'P'},
 		{"park", 0, NULL, 'p'}, {"help", 0, NULL, '?'}, {"version", 0, NULL, 'V'}, {0}};
 	static struct turns turns;
-	const char *file = NULL, *list = NULL;
-	double slice_ms = 100, seconds = 0;
-	char error[512];
-	int opt;
+	struct command_line c = {.slice_ms = 100};
+	int option;
 
-	while ((opt = getopt_long(argc, argv, "v", longs, NULL)) != -1) {
-		switch (opt) {
-		case 'n':
-			file = optarg;
-			break;
-		case 'h':
-			list = optarg;
-			break;
-		case 'a':
-			gang.how = optarg;
-			break;
-		case 's':
-			slice_ms = number(optarg, "--slice", 1, 3600000);
-			break;
-		case 't':
-			seconds = number(optarg, "--seconds", 0.001, 1e9);
-			break;
-		case 'd':
-			gang.drain_us = (uint32_t)(1000 * number(optarg, "--drain", 0.001, 60000));
-			break;
-		case 'j':
-			gang.json = true;
-			break;
-		case 'P':
-			gang.processes = true;
-			break;
-		case 'p':
-			gang.parks = true;
-			break;
-		case 'v':
-			gang.verbose = true;
-			break;
-		case 'V':
-			printf("pmx-gang %s\n", PMX_VERSION);
-			return 0;
-		default:
-			fputs(usage, optopt == 0 ? stdout : stderr);
-			return optopt == 0 ? 0 : 2;
-		}
-	}
+	while ((option = getopt_long(argc, argv, "v", longs, NULL)) != -1)
+		take_option(&c, option);
 	char **words = argv + optind;
 	const int n = argc - optind;
 
-	if (n < 1 ||
-		!((n == 2 && (strcmp(words[0], "freeze") == 0 || strcmp(words[0], "thaw") == 0)) ||
-			(n == 3 && strcmp(words[0], "switch") == 0) ||
-			(n >= 3 && n <= JOBS_MAX + 1 && strcmp(words[0], "alternate") == 0))) {
+	if (!is_command(words, n)) {
 		fputs(usage, stderr);
 		return 2;
 	}
 	for (int i = 1; i < n; i++)
 		turns.jobs[i - 1] = job_of(words[i]);
 	turns.count = (unsigned)n - 1;
-	if (file != NULL ? !hosts_read(&gang.hosts, file, error, sizeof(error))
-			 : list != NULL && !hosts_list(&gang.hosts, list, error, sizeof(error)))
-		die(2, "%s", error);
-	if (file == NULL && list == NULL) {
-		static struct host here = {.name = (char *)""};
-
-		here.instance = getenv("PMX_INSTANCE");
-		gang.hosts = (struct hosts){&here, 1};
-	}
+	take_hosts(&c);
 	const struct sigaction act = {.sa_handler = interrupt};
 
 	sigaction(SIGINT, &act, NULL);
@@ -560,7 +589,7 @@ main(int argc, char **argv)
 		return 1;
 	}
 	if (strcmp(words[0], "alternate") == 0) {
-		alternate(&turns, (uint32_t)(slice_ms * 1000), seconds);
+		alternate(&turns, (uint32_t)(c.slice_ms * 1000), c.seconds);
 	} else if (strcmp(words[0], "thaw") == 0) {
 		thaw(turns.jobs[0]);
 	} else {

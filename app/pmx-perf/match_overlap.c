@@ -185,6 +185,23 @@ bulk_end(struct session *s, struct pmx_matched *m, uint8_t *data, pmx_request r[
 	return e;
 }
 
+/* Exchange one short message with the other side, and record its round trip if it counts. */
+static int
+ping(struct session *s, const struct options *o, struct hist *h, bool counts)
+{
+	pmx_request request;
+	uint64_t begin = rte_rdtsc(), word = 1;
+	int e = perf_irecv(s, o->to, COMM, 2, &word, sizeof(word), &request);
+
+	if (e == 0)
+		e = perf_isend(s, o->to, COMM, 1, &word, sizeof(word), NULL);
+	while (e == 0 && (e = pmx_test(s->ctx, &request, NULL)) == 0)
+		session_polled(s);
+	if (e == 1 && counts)
+		hist_record(h, (uint64_t)perf_ns(rte_rdtsc() - begin));
+	return e == 1 ? 0 : e;
+}
+
 static int
 mixed_one(struct session *s, const struct options *o, uint32_t size)
 {
@@ -196,7 +213,7 @@ mixed_one(struct session *s, const struct options *o, uint32_t size)
 		.len = order.size,
 	};
 	uint8_t *data = memory_take(s, (uint64_t)BULK * order.size, false);
-	uint64_t bulk_bytes = 0, start, word = 1;
+	uint64_t bulk_bytes = 0, start;
 	pmx_request r[BULK];
 	struct row row = {.test = "latency", .size = 8};
 	struct hist h;
@@ -209,17 +226,7 @@ mixed_one(struct session *s, const struct options *o, uint32_t size)
 	}
 	start = rte_rdtsc();
 	for (uint64_t k = 0; k < o->rounds && e == 0; k++) {
-		pmx_request ping;
-		uint64_t begin = rte_rdtsc();
-
-		e = perf_irecv(s, o->to, COMM, 2, &word, sizeof(word), &ping);
-		if (e == 0)
-			e = perf_isend(s, o->to, COMM, 1, &word, sizeof(word), NULL);
-		while (e == 0 && (e = pmx_test(s->ctx, &ping, NULL)) == 0)
-			session_polled(s);
-		if (e == 1 && (k > 20 || o->rounds < 100))
-			hist_record(&h, (uint64_t)perf_ns(rte_rdtsc() - begin));
-		e = e == 1 ? 0 : e;
+		e = ping(s, o, &h, k > 20 || o->rounds < 100);
 		if (e == 0)
 			e = bulk_turn(s, &m, data, r, &bulk_bytes);
 	}

@@ -616,6 +616,32 @@ e13(const struct options *o)
 	return 0;
 }
 
+/* Print each generator's plan of the task, predicted and simulated, or that of one. Return whether
+ * that one makes no plan. */
+static bool
+print_plans(const struct coll_task *task, enum coll_generator only)
+{
+	bool none = false;
+
+	printf("%-10s %12s %12s %12s %12s %12s %8s\n", "plan", "predicted ms", "simulated ms",
+		"of the bound", "frames lost", "queue bytes", "senders");
+	for (unsigned g = 0; g < COLL_GENERATORS; g++) {
+		if (!coll_generator_does(g, task->kind) || (only != COLL_GENERATORS && g != only))
+			continue;
+		const struct method m = {.generator = g};
+		const struct outcome out = measure(&m, task);
+
+		if (out.generator == COLL_GENERATORS) {
+			none |= g == only;
+			continue;
+		}
+		printf("%-10s %12.3f %12.3f %12.2f %12lu %12lu %8u\n", coll_generator_name[g],
+			out.predicted_ns / 1e6, out.ns / 1e6, out.part, out.drops, out.queue_bytes,
+			out.senders);
+	}
+	return none;
+}
+
 /* One collective on a topology of the user's: each generator's plan, predicted and simulated. */
 int
 run_collective(const struct options *o)
@@ -656,24 +682,8 @@ run_collective(const struct options *o)
 		topology_free(t);
 		return 2;
 	}
-	bool none = false;
+	const bool none = print_plans(&task, only);
 
-	printf("%-10s %12s %12s %12s %12s %12s %8s\n", "plan", "predicted ms", "simulated ms",
-		"of the bound", "frames lost", "queue bytes", "senders");
-	for (unsigned g = 0; g < COLL_GENERATORS; g++) {
-		if (!coll_generator_does(g, kind) || (only != COLL_GENERATORS && g != only))
-			continue;
-		const struct method m = {.generator = g};
-		const struct outcome out = measure(&m, &task);
-
-		if (out.generator == COLL_GENERATORS) {
-			none |= g == only;
-			continue;
-		}
-		printf("%-10s %12.3f %12.3f %12.2f %12lu %12lu %8u\n", coll_generator_name[g],
-			out.predicted_ns / 1e6, out.ns / 1e6, out.part, out.drops, out.queue_bytes,
-			out.senders);
-	}
 	if (none)
 		fprintf(stderr, "pmx-sim: %s makes no plan of a %s of %lu bytes here\n",
 			coll_generator_name[only], coll_kind_name[kind], o->size);

@@ -163,6 +163,19 @@ struct gathering {
 	uint64_t late;  /* ... after the first ms */
 };
 
+/* Note in a plot how much had come by a time. */
+static void
+note_received(struct plot *p, unsigned curve, uint64_t ns, uint64_t received)
+{
+	const unsigned row = (unsigned)(ns / (2 * MS));
+
+	if (p == NULL || row >= PLOT_ROWS)
+		return;
+	while (p->rows <= row)
+		plot_row(p, (double)p->rows * 2);
+	p->y[row][curve] = (double)received / 1e6;
+}
+
 static struct gathering
 gather(const struct setting *set, unsigned senders, const char *bandwidth, double bps,
 	const char *buffer, struct plot *over_time, unsigned curve)
@@ -206,13 +219,7 @@ gather(const struct setting *set, unsigned senders, const char *bandwidth, doubl
 	early = sim_edge(s, port)->drops;
 	for (uint64_t at = begin + 2 * MS; g.end == 0; at += 2 * MS) {
 		must_run(s, at);
-		if (over_time != NULL && at - begin < 2 * MS * PLOT_ROWS) {
-			unsigned row = (unsigned)((at - begin) / (2 * MS));
-
-			while (over_time->rows <= row)
-				plot_row(over_time, (double)over_time->rows * 2);
-			over_time->y[row][curve] = (double)g.received / 1e6;
-		}
+		note_received(over_time, curve, at - begin, g.received);
 	}
 	struct gathering r = {
 		.rate = (double)g.total * 8 / ((double)(g.end - begin) / 1e9) / bps /
@@ -666,6 +673,28 @@ jain(const uint64_t *now, const uint64_t *before, unsigned n)
 	return squares > 0 ? sum * sum / (n * squares) : 0;
 }
 
+/* Return how long a sender that joins n others needs until it has 0.8 of its share in 1 ms, ns; 0:
+ * longer than 200 ms. */
+static uint64_t
+late_comer(struct loads *l, struct sim *s, unsigned n)
+{
+	const uint64_t came = sim_now(s);
+
+	load_start(l, s, n + 1, n, (struct flow_load){.dst = 0, .len = 16384}, 64);
+	for (unsigned ms = 0; ms < 200; ms++) {
+		uint64_t all = 0, was = l->bytes[n];
+
+		for (unsigned i = 0; i <= n; i++)
+			all -= l->bytes[i];
+		must_run(s, sim_now(s) + MS);
+		for (unsigned i = 0; i <= n; i++)
+			all += l->bytes[i];
+		if ((double)(l->bytes[n] - was) * (n + 1) >= 0.8 * (double)all)
+			return sim_now(s) - came;
+	}
+	return 0;
+}
+
 static int
 e5(const struct options *o)
 {
@@ -705,21 +734,8 @@ e5(const struct options *o)
 			worst = fmin(worst, j);
 			memcpy(before, l.bytes, sizeof(before));
 		}
-		/* a sender joins: how long does it take until it has 0.8 of its share in 1 ms? */
-		uint64_t came = sim_now(s), got = 0;
+		const uint64_t got = late_comer(&l, s, n);
 
-		load_start(&l, s, n + 1, n, (struct flow_load){.dst = 0, .len = 16384}, 64);
-		for (unsigned ms = 0; ms < 200 && got == 0; ms++) {
-			uint64_t all = 0, was = l.bytes[n];
-
-			for (unsigned i = 0; i <= n; i++)
-				all -= l.bytes[i];
-			must_run(s, sim_now(s) + MS);
-			for (unsigned i = 0; i <= n; i++)
-				all += l.bytes[i];
-			if ((double)(l.bytes[n] - was) * (n + 1) >= 0.8 * (double)all)
-				got = sim_now(s) - came;
-		}
 		printf("E5: %2u flows: worst Jain index of 10 ms %.3f; a late comer has 0.8 of its "
 		       "share after %.0f ms\n",
 			n, worst, got ? (double)got / 1e6 : 200.0);

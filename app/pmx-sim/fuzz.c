@@ -292,6 +292,52 @@ mend_links(struct history *h)
 	h->dying = below(h, h->links);
 }
 
+/* Stop about half of the contexts of a node, in one of two ways each. */
+static void
+hold_some(struct history *h, struct sim *s, uint32_t node)
+{
+	h->stopped |= 1ull << node % 64;
+	for (uint16_t c = 0; c < h->contexts; c++)
+		if (chance(h, 50))
+			sim_park(s, node, c);
+		else
+			sim_hold(s, node, c);
+}
+
+/* Do what happens to a node's contexts when they are stopped, and to links and weather. */
+static void
+act_around(struct history *h, struct sim *s, uint32_t node, uint16_t ctx, enum action what)
+{
+	struct fault_config f;
+
+	switch (what) {
+	case ACT_FREEZE:
+		h->stopped |= 1ull << node % 64;
+		sim_freeze(s, node, ctx);
+		if (chance(h, 50)) /* others are frozen for as long */
+			sim_at(s, sim_now(s) + spread(h, 0, 50000000), node, ACT_HOLD);
+		break;
+	case ACT_HOLD:
+		hold_some(h, s, node);
+		break;
+	case ACT_THAW:
+		sim_thaw(s, node, ctx);
+		break;
+	case ACT_LINK_CUT:
+		sim_cut_link(s, node, h->dying, chance(h, 80), chance(h, 80));
+		break;
+	case ACT_LINKS_MEND:
+		mend_links(h);
+		break;
+	case ACT_WEATHER:
+		f = weather(h);
+		sim_fault(s, node, &f);
+		break;
+	default:
+		break;
+	}
+}
+
 static void
 act(void *arg, struct sim *s, uint32_t node, uint32_t what)
 {
@@ -338,35 +384,8 @@ act(void *arg, struct sim *s, uint32_t node, uint32_t what)
 	case ACT_REOPEN:
 		open_all(h, node);
 		break;
-	case ACT_FREEZE:
-		h->stopped |= 1ull << node % 64;
-		sim_freeze(s, node, ctx);
-		if (chance(h, 50)) /* others are frozen for as long */
-			sim_at(s, sim_now(s) + spread(h, 0, 50000000), node, ACT_HOLD);
-		break;
-	case ACT_HOLD:
-		h->stopped |= 1ull << node % 64;
-		for (uint16_t c = 0; c < h->contexts; c++)
-			if (chance(h, 50))
-				sim_park(s, node, c);
-			else
-				sim_hold(s, node, c);
-		break;
-	case ACT_THAW:
-		sim_thaw(s, node, ctx);
-		break;
-	case ACT_LINK_CUT:
-		sim_cut_link(s, node, h->dying, chance(h, 80), chance(h, 80));
-		break;
-	case ACT_LINKS_MEND:
-		mend_links(h);
-		break;
-	case ACT_WEATHER: {
-		const struct fault_config f = weather(h);
-
-		sim_fault(s, node, &f);
-		break;
-	}
+	default:
+		act_around(h, s, node, ctx, (enum action)what);
 	}
 }
 
@@ -706,12 +725,51 @@ on_crash(int signal)
 	_exit(1);
 }
 
+/* What all histories had together. */
+struct sums {
+	uint64_t sent, delivered, errors, begun, done, gave_way;
+};
+
+static void
+print_sums(const struct options *o, const struct sums *a, double took)
+{
+	typedef unsigned long long ull;
+
+	printf("%s%llu histories, no rule broken: ", o->seeds >= 1000 ? "\r" : "", (ull)o->seeds);
+	if (o->transfers)
+		printf("%llu transfers begun, %llu done, %llu frames; %.1f s\n", (ull)a->begun,
+			(ull)a->done, (ull)a->delivered, took);
+	else if (o->matching)
+		printf("%llu operations, %llu messages received, as the model has it, %llu sends "
+		       "ended in an error; %.1f s\n",
+			(ull)a->begun, (ull)a->done, (ull)a->errors, took);
+	else
+		printf("%llu messages sent, %llu delivered, %llu ended in an error; %.1f s\n",
+			(ull)a->sent, (ull)a->delivered, (ull)a->errors, took);
+}
+
+/* Say which history broke a rule, and how to see it. */
+static void
+print_broken(const struct options *o, const char *why)
+{
+	fflush(stdout);
+	fprintf(stderr,
+		"pmx-sim: seed %llu %s\n"
+		"see it:  pmx-sim fuzz --first %llu --seeds 1 --trace%s\n",
+		(unsigned long long)running, why, (unsigned long long)running,
+		o->transfers          ? " --transfers"
+			: o->matching ? " --matching"
+			: o->preempt  ? " --preempt"
+			: o->links    ? " --links"
+				      : "");
+}
+
 int
 run_fuzz(const struct options *o)
 {
 	static const int crashes[] = {SIGFPE, SIGSEGV, SIGBUS, SIGILL, SIGABRT};
 	struct history h;
-	uint64_t sent = 0, delivered = 0, errors = 0, begun = 0, done = 0, gave_way = 0;
+	struct sums all = {0};
 	struct timespec a, b;
 
 	clock_gettime(CLOCK_MONOTONIC, &a);
@@ -719,33 +777,23 @@ run_fuzz(const struct options *o)
 		signal(crashes[i], on_crash);
 	for (uint64_t i = 0; i < o->seeds; i++) {
 		running = o->first + i;
-		const char *why = one_history(&h, o, o->first + i);
+		const char *why = one_history(&h, o, running);
 
-		begun += h.begun;
-		done += h.done;
-		sent += h.sent;
-		delivered += h.delivered;
-		errors += h.errors;
-		gave_way += h.gave_way;
+		all.begun += h.begun;
+		all.done += h.done;
+		all.sent += h.sent;
+		all.delivered += h.delivered;
+		all.errors += h.errors;
+		all.gave_way += h.gave_way;
 		/* one in 2,000 histories in sound code, four in 1,000 if senders are not
 		 * believed */
-		if (why == NULL && gave_way > 2 + i / 1000)
+		if (why == NULL && all.gave_way > 2 + i / 1000)
 			why = "too many messages of stopped senders give way to others";
 		if (o->digest)
 			printf("%llu %016llx\n", (unsigned long long)running,
 				(unsigned long long)h.digest);
 		if (why != NULL) {
-			fflush(stdout);
-			fprintf(stderr,
-				"pmx-sim: seed %llu %s\n"
-				"see it:  pmx-sim fuzz --first %llu --seeds 1 --trace%s\n",
-				(unsigned long long)(o->first + i), why,
-				(unsigned long long)(o->first + i),
-				o->transfers          ? " --transfers"
-					: o->matching ? " --matching"
-					: o->preempt  ? " --preempt"
-					: o->links    ? " --links"
-						      : "");
+			print_broken(o, why);
 			return 1;
 		}
 		if (!o->quiet && (i + 1) % 1000 == 0)
@@ -753,25 +801,8 @@ run_fuzz(const struct options *o)
 				(unsigned long long)o->seeds);
 	}
 	clock_gettime(CLOCK_MONOTONIC, &b);
-	double took = (double)(b.tv_sec - a.tv_sec) + (double)(b.tv_nsec - a.tv_nsec) / 1e9;
-
-	if (!o->quiet && o->transfers)
-		printf("%s%llu histories, no rule broken: %llu transfers begun, %llu done, %llu "
-		       "frames; %.1f s\n",
-			o->seeds >= 1000 ? "\r" : "", (unsigned long long)o->seeds,
-			(unsigned long long)begun, (unsigned long long)done,
-			(unsigned long long)delivered, took);
-	else if (!o->quiet && o->matching)
-		printf("%s%llu histories, no rule broken: %llu operations, %llu messages received, "
-		       "as the model has it, %llu sends ended in an error; %.1f s\n",
-			o->seeds >= 1000 ? "\r" : "", (unsigned long long)o->seeds,
-			(unsigned long long)begun, (unsigned long long)done,
-			(unsigned long long)errors, took);
-	else if (!o->quiet)
-		printf("%s%llu histories, no rule broken: %llu messages sent, %llu delivered, %llu "
-		       "ended in an error; %.1f s\n",
-			o->seeds >= 1000 ? "\r" : "", (unsigned long long)o->seeds,
-			(unsigned long long)sent, (unsigned long long)delivered,
-			(unsigned long long)errors, took);
+	if (!o->quiet)
+		print_sums(o, &all,
+			(double)(b.tv_sec - a.tv_sec) + (double)(b.tv_nsec - a.tv_nsec) / 1e9);
 	return 0;
 }

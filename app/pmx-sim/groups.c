@@ -283,6 +283,48 @@ cluster_end(struct topology *t)
 	topology_free(t);
 }
 
+/* Give a node the lane of groups that its member is in. */
+static void
+member_begin(uint32_t node, struct groups_config *c)
+{
+	struct member *m = &w.members[node];
+
+	sim_open(w.sim, node, GROUP_CTX);
+	sim_open(w.sim, node, BYTES_CTX);
+	c->counters = m->counters;
+	const size_t bytes = groups_memsize(c);
+	void *memory = aligned_alloc(64, bytes);
+
+	if (memory == NULL)
+		fail("out of memory");
+	memset(memory, 0, bytes);
+	m->groups = groups_init(memory, c);
+}
+
+/* Have a node join the group. */
+static void
+member_joins(uint32_t node)
+{
+	const struct group_params p = {
+		.id = ID,
+		.rank = (uint16_t)node,
+		.count = (uint16_t)w.count,
+		.random = 0x1234567,
+		.give_up = 10 * SEC,
+	};
+	const struct group_addr own = {(uint16_t)node, GROUP_CTX};
+	struct member *m = &w.members[node];
+
+	m->place = group_open(m->groups, GROUP_CTX, &p);
+	for (uint32_t k = 0; k < w.count; k++) {
+		const struct group_addr a = {(uint16_t)k, GROUP_CTX};
+
+		if (group_list(m->groups, GROUP_CTX, (uint32_t)m->place, &own, &a, 1, 0))
+			fail("the list of members is refused");
+	}
+	pump(node);
+}
+
 /* All nodes of the topology join a group, and wait until it is open. */
 static void
 cluster_begin(struct topology *t, uint32_t mtu, double loss)
@@ -317,40 +359,10 @@ cluster_begin(struct topology *t, uint32_t mtu, double loss)
 	w.sim = sim_new(&sc);
 	if (w.sim == NULL)
 		exit(1);
-	for (uint32_t i = 0; i < w.count; i++) {
-		struct member *m = &w.members[i];
-
-		sim_open(w.sim, i, GROUP_CTX);
-		sim_open(w.sim, i, BYTES_CTX);
-		c.counters = m->counters;
-		const size_t bytes = groups_memsize(&c);
-		void *memory = aligned_alloc(64, bytes);
-
-		if (memory == NULL)
-			fail("out of memory");
-		memset(memory, 0, bytes);
-		m->groups = groups_init(memory, &c);
-	}
-	for (uint32_t i = 0; i < w.count; i++) {
-		const struct group_params p = {
-			.id = ID,
-			.rank = (uint16_t)i,
-			.count = (uint16_t)w.count,
-			.random = 0x1234567,
-			.give_up = 10 * SEC,
-		};
-		const struct group_addr own = {(uint16_t)i, GROUP_CTX};
-		struct member *m = &w.members[i];
-
-		m->place = group_open(m->groups, GROUP_CTX, &p);
-		for (uint32_t k = 0; k < w.count; k++) {
-			const struct group_addr a = {(uint16_t)k, GROUP_CTX};
-
-			if (group_list(m->groups, GROUP_CTX, (uint32_t)m->place, &own, &a, 1, 0))
-				fail("the list of members is refused");
-		}
-		pump(i);
-	}
+	for (uint32_t i = 0; i < w.count; i++)
+		member_begin(i, &c);
+	for (uint32_t i = 0; i < w.count; i++)
+		member_joins(i);
 	for (uint64_t at = MS; w.opened < w.count; at += MS) {
 		if (at > 10 * SEC)
 			fail("the group does not open");

@@ -26,7 +26,7 @@ static const char usage_text[] =
 	"    --links            with several links a node, which die and come back\n"
 	"    --transfers        of remote memory's questions and answers, not of messages\n"
 	"  experiment [e1 .. e13]  gather, alltoall, loss, short beside long, fairness, barriers, "
-	"multicast, collectives: doc/simulator.md\n"
+	"multicast, collectives: doc/internals/simulator.md\n"
 	"    --out DIR          CSV and SVG there, made if need be   --quick: fewer points\n"
 	"  collective           one collective on a network: what is predicted, what is simulated\n"
 	"    --topology FILE --kind KIND --size BYTES [--root RANK] [--generator G]\n"
@@ -107,59 +107,66 @@ run_speed(const struct options *o)
 
 /* ------------------------------------------------------------------ options */
 
-/* Handle an option of getopt. Returns false if it is unknown. */
+/* Return the switch that an option without a value sets, or NULL. */
+static bool *
+switch_of(struct options *o, int letter)
+{
+	switch (letter) {
+	case 't':
+		return &o->trace;
+	case 'j':
+		return &o->json;
+	case 'q':
+		return &o->quiet;
+	case 'k':
+		return &o->quick;
+	case 'x':
+		return &o->transfers;
+	case 'm':
+		return &o->matching;
+	case 'P':
+		return &o->preempt;
+	case 'L':
+		return &o->links;
+	case 'd':
+		return &o->digest;
+	default:
+		return NULL;
+	}
+}
+
+/* Handle an option of getopt. Return false if it is unknown. */
 static bool
 option_set(struct options *o, int letter, const char *value)
 {
+	bool *on = switch_of(o, letter);
+
+	if (on != NULL) {
+		*on = true;
+		return true;
+	}
 	switch (letter) {
 	case 'n':
 		o->seeds = strtoull(value, NULL, 0);
-		break;
+		return true;
 	case 'f':
 		o->first = strtoull(value, NULL, 0);
-		break;
-	case 't':
-		o->trace = true;
-		break;
-	case 'j':
-		o->json = true;
-		break;
-	case 'q':
-		o->quiet = true;
-		break;
-	case 'k':
-		o->quick = true;
-		break;
+		return true;
 	case 'o':
 		o->out = value;
-		break;
-	case 'x':
-		o->transfers = true;
-		break;
-	case 'm':
-		o->matching = true;
-		break;
-	case 'P':
-		o->preempt = true;
-		break;
-	case 'L':
-		o->links = true;
-		break;
-	case 'd':
-		o->digest = true;
-		break;
+		return true;
 	case 'T':
 		o->topology = value;
-		break;
+		return true;
 	case 'K':
 		o->kind = value;
-		break;
+		return true;
 	case 'G':
 		o->generator = value;
-		break;
+		return true;
 	case 'R':
 		o->root = (uint32_t)strtoul(value, NULL, 0);
-		break;
+		return true;
 	case 'N':
 		o->per_host = (uint32_t)strtoul(value, NULL, 0);
 		return o->per_host > 0;
@@ -168,7 +175,6 @@ option_set(struct options *o, int letter, const char *value)
 	default:
 		return false;
 	}
-	return true;
 }
 
 int

@@ -10,16 +10,12 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "base/likely.h"
 #include "channel/channel.h"
 #include "client/service.h"
 #include "pmx/pmx.h"
 #include "rma/part.h"
 
-#define likely(x)   __builtin_expect(!!(x), 1)
-#define unlikely(x) __builtin_expect(!!(x), 0)
-
-/* Kept out of line, so that the fast path in the caller need not save registers for it. */
-#define APART     __attribute__((noinline))
 #define NO_BUFFER UINT16_MAX /* send_note.next: the last buffer of the message */
 
 struct node;

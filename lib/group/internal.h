@@ -8,10 +8,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/likely.h"
 #include "group/group.h"
-
-#define likely(x)   __builtin_expect(!!(x), 1)
-#define unlikely(x) __builtin_expect(!!(x), 0)
 
 #define NO_RANK  UINT16_MAX
 #define NO_PLACE UINT16_MAX

@@ -8,13 +8,12 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/likely.h"
 #include "rma/atomic.h"
 #include "rma/part.h"
 #include "rma/rma.h"
 
-#define likely(x)   __builtin_expect(!!(x), 1)
-#define unlikely(x) __builtin_expect(!!(x), 0)
-#define COLD        __attribute__((noinline, cold))
+#define COLD __attribute__((noinline, cold))
 
 /* The state of a transfer; only op_becomes() changes it.
  *

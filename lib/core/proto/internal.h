@@ -18,6 +18,7 @@
 #ifndef PMX_PROTO_INTERNAL_H
 #define PMX_PROTO_INTERNAL_H
 
+#include "base/likely.h"
 #include "core/proto/proto.h"
 
 #define NIL          UINT32_MAX
@@ -35,13 +36,7 @@
 			proto_assert_failed(#x, __FILE__, __LINE__);                               \
 	} while (0)
 
-/* Kept out of line, so that the fast path before it need not save registers for it. */
-#define APART __attribute__((noinline))
-
 #define ALWAYS_INLINE inline __attribute__((always_inline))
-
-#define likely(x)   __builtin_expect(!!(x), 1)
-#define unlikely(x) __builtin_expect(!!(x), 0)
 
 enum txd_state {
 	TXD_UNSENT,   /* never sent; counted nowhere */
