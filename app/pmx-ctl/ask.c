@@ -21,7 +21,7 @@
 #define GREETING_MAX 1024
 #define ANSWER_MAX   (1u << 20)
 
-/* Returns whether a primary of that name serves its socket as another user, who may be asked only
+/* Return whether a primary of that name serves its socket as another user, who may be asked only
  * by himself. */
 static bool
 is_of_another(const char *name, struct stat *st)
@@ -32,7 +32,7 @@ is_of_another(const char *name, struct stat *st)
 		stat(path, st) == 0 && st->st_uid != geteuid();
 }
 
-/* Explains why there is no connection, and what to do. */
+/* Explain in error why there is no connection, and what to do. */
 static void
 explain(int code, const char *name, const char *path, char *error)
 {
@@ -82,7 +82,7 @@ explain(int code, const char *name, const char *path, char *error)
 	free(list);
 }
 
-/* Receives one packet into the buffer, and terminates it with a 0. */
+/* Receive one packet into the buffer, and terminate it with a 0. */
 static int
 receive(struct session *s, const char *what, char *error)
 {

@@ -50,13 +50,13 @@ struct options {
 
 /* "pmx-ctl: ..." on stderr; returns 1, the exit code. */
 int complain(const char *fmt, ...) PRINTF(1, 2);
-/* Prints a value and releases it. Returns the exit code. */
+/* Print a value as JSON and release it. Return the exit code. */
 int print_json(json_t *value);
-/* Makes a new text, which the caller frees; ends the program if there is no memory. */
+/* Make a new text, which the caller frees; end the program if there is no memory. */
 char *text(const char *fmt, ...) PRINTF(1, 2);
-/* An unsigned member of an object, 0 if it is not there. */
+/* Return an unsigned member of an object, 0 if it is not there. */
 uint64_t get_u64(const json_t *object, const char *key);
-/* A string member of an object, "" if it is not there. */
+/* Return a string member of an object, "" if it is not there. */
 const char *get_text(const json_t *object, const char *key);
 
 /* ------------------------------------------------------------------ instance.c */
@@ -73,13 +73,16 @@ struct instance {
 	enum instance_state state;
 };
 
-/* Lists all instances that have files, sorted by name. The caller frees it. */
+/* List all instances that have files, sorted by name. The caller frees the list. */
 struct instance *instance_list(unsigned *count);
-/* The names of the instances in `state` as "a, b"; "" if there are none. The caller frees it. */
+/* Return the names of the instances in `state` as "a, b"; "" if there are none. The caller frees
+ * the text. */
 char *instance_names(const struct instance *list, unsigned count, enum instance_state state);
-/* Picks the instance: `wanted`, or the only live one. 0, or -1 with a message in error. */
+/* Pick the instance: `wanted`, or the only live one if `wanted` is NULL. Return 0, or -1 with a
+ * message in error. */
 int instance_pick(const char *wanted, char *name, size_t size, char *error);
-/* A connection to the telemetry socket of `name`, or -errno. path: CTL_PATH_MAX bytes. */
+/* Connect to the telemetry socket of `name`. Return the descriptor, or -errno. path gets the path
+ * of the socket and has CTL_PATH_MAX bytes. */
 int instance_connect(const char *name, char *path);
 
 /* ------------------------------------------------------------------ ask.c */
@@ -93,11 +96,11 @@ struct session {
 	size_t size; /* of buffer: the longest answer */
 };
 
-/* Connects to an instance. 0, or -1 with a message in error (CTL_ERROR_MAX bytes). */
+/* Connect to an instance. Return 0, or -1 with a message in error (CTL_ERROR_MAX bytes). */
 int session_open(struct session *s, const char *name, char *error);
 void session_close(struct session *s);
-/* Sends one command, e.g. "/pmx/peers,64". Returns its answer, which the caller releases; NULL with
- * a message in error. */
+/* Send one command, e.g. "/pmx/peers,64". Return its answer, which the caller releases, or NULL
+ * with a message in error. */
 json_t *session_ask(struct session *s, const char *command, char *error);
 
 /* ------------------------------------------------------------------ table.c */
@@ -112,9 +115,9 @@ struct table {
 
 /* heads: separated by '|'; one that begins with '>' is a column of numbers. */
 void table_begin(struct table *t, const char *heads);
-/* One row: cells separated by tabs. */
+/* Add one row: cells separated by tabs. */
 void table_row(struct table *t, const char *fmt, ...) PRINTF(2, 3);
-/* Prints the table and releases it. */
+/* Print the table and release it. */
 void table_end(struct table *t, FILE *out);
 
 /* ------------------------------------------------------------------ stat.c, list.c */
@@ -128,12 +131,12 @@ struct meaning counter_meaning(const char *name);
 
 int show_stat(struct session *s, const struct options *o);
 int show_drops(struct session *s, const struct options *o);
-/* Collects all objects of a command that answers in pages by number: [{number_key: N, ...}], which
- * the caller releases; NULL with a message in error. */
+/* Collect all objects of a command that answers in pages by number. Return them as
+ * [{number_key: N, ...}], which the caller releases, or NULL with a message in error. */
 json_t *ask_pages(struct session *s, const char *command, const char *number_key, char *error);
 int show_links(struct session *s, const struct options *o);
-/* Where /pmx/rails says that a peer is on that link, and whether the link works; NULL: it has none
- * there. */
+/* Return the address that /pmx/rails gives for a peer on that link, and in *up whether the link
+ * works; NULL: the peer has no address there. */
 const char *rail_address(const json_t *peer, unsigned link, bool *up);
 void sleep_s(double s);
 int show_peers(struct session *s, const struct options *o);
@@ -144,28 +147,28 @@ int show_groups(struct session *s, const struct options *o);
 
 /* ------------------------------------------------------------------ jobs.c */
 
-/* What is done to one job. */
+/* A command that is done to one job. */
 struct job_command {
 	const char *name;
 	bool stops, parks, starts;
 };
 
-/* The command of that name, or NULL. */
+/* Return the command of that name, or NULL. */
 const struct job_command *job_command(const char *name);
-/* Each returns the exit code. */
+/* Run a command for one job, or list the jobs. Return the exit code. */
 int change_job(const struct options *o, const struct job_command *c, const char *number);
 int show_jobs(const struct options *o);
-/* Reads commands from the standard input, for pmx-gang. */
+/* Read commands from the standard input, for pmx-gang, and obey them. Return the exit code. */
 int serve_gang(const struct options *o);
 
 /* ------------------------------------------------------------------ plan.c */
 
-/* Returns the exit code. */
+/* Show the plans of a collective on a topology. Return the exit code. */
 int show_plan(const struct options *options);
 
 /* ------------------------------------------------------------------ topology.c */
 
-/* Likewise. */
+/* Show a topology's picture. Return the exit code. */
 int show_topology(const struct options *options);
 
 /* ------------------------------------------------------------------ found.c, doctor*.c */
@@ -184,14 +187,15 @@ struct doctor {
 	cpu_set_t polled; /* CPUs of the lanes of instances checked so far */
 };
 
-/* Adds a line to the report. mend: what to do; NULL or "": nothing. */
+/* Add a line to the report. mend: what to do; NULL or "": nothing. */
 void found(struct doctor *d, enum verdict v, const char *check, const char *mend, const char *fmt,
 	...) PRINTF(5, 6);
-/* Reads the first line of a file, without its line end; false and "" if it cannot be read. */
+/* Read the first line of a file, without its line end. Return false, with "" in out, if it cannot
+ * be read. */
 bool read_line(const char *path, char *out, size_t size);
-/* Reads a file that has one number; `fallback` if it cannot be read. */
+/* Read a file that has one number. Return the number, or `fallback` if it cannot be read. */
 uint64_t read_u64(const char *path, uint64_t fallback);
-/* Quotes a word for a shell, if needed. The caller frees the result. */
+/* Quote a word for a shell, if needed. The caller frees the result. */
 char *shell_word(const char *word);
 
 int doctor(const struct options *o);

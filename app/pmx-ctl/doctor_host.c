@@ -240,7 +240,7 @@ check_governor(struct doctor *d)
 
 /* ------------------------------------------------------------------ clock, memory, limits */
 
-/* Whether `flag` is a word of the first "flags" line of /proc/cpuinfo; -1: there is no such
+/* Return whether `flag` is a word of the first "flags" line of /proc/cpuinfo; -1: there is no such
  * line. */
 static int
 cpu_flag(const char *flag)
@@ -312,7 +312,8 @@ limit_text(rlim_t v, char *out, size_t size)
 	return out;
 }
 
-/* The EAL keeps a descriptor for each hugepage, the primary two for each context. */
+/* Check that the limits of descriptors and of locked memory suffice. The EAL keeps a descriptor for
+ * each hugepage, the primary two for each context. */
 static void
 check_limits(struct doctor *d)
 {

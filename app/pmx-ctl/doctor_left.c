@@ -25,7 +25,8 @@ static const struct instance *instances;
 static unsigned instance_count;
 static unsigned left;
 
-/* Reports the files of a directory, or adds its name to *empty, which it may reallocate. */
+/* Report the files of a dead instance's directory. If it has none, add the instance's name to
+ * *empty, which is then reallocated. */
 static void
 check_directory(struct doctor *d, const struct instance *i, char **empty)
 {
@@ -82,7 +83,7 @@ is_locked(const char *path)
 	return locked;
 }
 
-/* Escapes a word for use in an extended regular expression. */
+/* Escape a word for use in an extended regular expression. The caller frees the result. */
 static char *
 regex_word(const char *word, size_t len)
 {
@@ -98,7 +99,8 @@ regex_word(const char *word, size_t len)
 	return out;
 }
 
-/* The command must match only files of this instance: of pmx0, but not of pmx0map_1. */
+/* Report the hugepage files of one instance, with a command that removes them. The command must
+ * match only files of this instance: of pmx0, but not of pmx0map_1. */
 static void
 report_pages(struct doctor *d, const char *dir, const char *prefix, size_t len, size_t count,
 	uint64_t page_bytes)
@@ -122,7 +124,7 @@ report_pages(struct doctor *d, const char *dir, const char *prefix, size_t len, 
 	free(path);
 }
 
-/* Checks the files of one prefix, which begin at names[0]. Returns how many they are. */
+/* Check the files of one prefix, which begin at names[0]. Return how many they are. */
 static size_t
 check_prefix(struct doctor *d, const char *dir, struct dirent **names, size_t count,
 	uint64_t page_bytes)
@@ -149,7 +151,7 @@ is_map(const struct dirent *e)
 	return eal_map_owner(e->d_name) > 0;
 }
 
-/* Orders files by their prefixes, so that those of one instance are adjacent. */
+/* Order files by their prefixes, so that those of one instance are adjacent. */
 static int
 by_owner(const struct dirent **a, const struct dirent **b)
 {
@@ -193,7 +195,7 @@ check_socket(struct doctor *d, const char *path)
 	check_file(d, path, "leftover socket", "nobody listens", is_stale_socket(path));
 }
 
-/* Checks the socket of a dead instance whose access.socket was not the default path. */
+/* Check the socket of a dead instance whose access.socket was not the default path. */
 static void
 check_attach_link(struct doctor *d, const char *name)
 {
@@ -216,8 +218,8 @@ is_socket_name(const struct dirent *e)
 	return strcmp(dot, ".sock") == 0 || strcmp(dot, ".new") == 0;
 }
 
-/* Checks the directory where primaries of this user keep sockets and process numbers. The next
- * primary removes numbers that nobody holds. */
+/* Check the sockets in the directory where primaries of this user keep sockets and process numbers.
+ * The next primary removes numbers that nobody holds. */
 static void
 check_run(struct doctor *d)
 {

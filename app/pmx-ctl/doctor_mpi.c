@@ -24,7 +24,8 @@ is_in(const char *dir, size_t len)
 	return there;
 }
 
-/* Whether the provider is in one of libfabric's directories, which are separated by colons. */
+/* Return whether the provider is in one of libfabric's directories, which are separated by
+ * colons. */
 static bool
 provider_is_in(const char *dirs)
 {
@@ -38,7 +39,8 @@ provider_is_in(const char *dirs)
 	return false;
 }
 
-/* Copies what a file of Open MPI's sets the parameter to. false: it does not. */
+/* Copy the value that a file of Open MPI's gives the parameter. Return false if the file does not
+ * set it. */
 static bool
 file_sets(const char *path, const char *name, char *value, size_t size)
 {
@@ -64,8 +66,9 @@ file_sets(const char *path, const char *name, char *value, size_t size)
 	return sets;
 }
 
-/* Finds what a parameter of Open MPI is set to, as it does: by the environment, by the user's file,
- * by the host's. Returns where, or NULL: nowhere. */
+/* Find the value of a parameter of Open MPI where Open MPI looks for it: in the environment, in the
+ * user's file, in the host's. Return the name of the place, which the caller frees, or NULL if the
+ * parameter is set nowhere. */
 static char *
 find_parameter(const char *name, char *value, size_t size)
 {
@@ -84,7 +87,7 @@ find_parameter(const char *name, char *value, size_t size)
 	return file_sets(OPENMPI_FILE, name, value, size) ? text("%s", OPENMPI_FILE) : NULL;
 }
 
-/* Whether Open MPI may use libfabric: Debian's file says `mtl = ^ofi`. */
+/* Report whether Open MPI may use libfabric: Debian's file says `mtl = ^ofi`. */
 static void
 doctor_mtl(struct doctor *d)
 {
@@ -99,7 +102,7 @@ doctor_mtl(struct doctor *d)
 	free(where);
 }
 
-/* Whether it takes this provider. */
+/* Report whether Open MPI takes this provider. */
 static void
 doctor_choice(struct doctor *d)
 {

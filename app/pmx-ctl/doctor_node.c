@@ -20,7 +20,7 @@
 #define NUMA_MAX    64
 #define PEERS_NAMED 8
 
-/* What the checks of one primary share. */
+/* The data that the checks of one primary share. */
 struct visit {
 	struct doctor *d;
 	struct session *s;
@@ -33,7 +33,7 @@ struct visit {
 static void tell(const struct visit *v, enum verdict verdict, const char *check, const char *mend,
 	const char *fmt, ...) PRINTF(5, 6);
 
-/* As found(), for this instance. */
+/* Add a line to the report like found(), with the instance's name before the check's. */
 static void
 tell(const struct visit *v, enum verdict verdict, const char *check, const char *mend,
 	const char *fmt, ...)
@@ -52,7 +52,8 @@ tell(const struct visit *v, enum verdict verdict, const char *check, const char 
 
 /* ------------------------------------------------------------------ link */
 
-/* The port's /ethdev/info, by name; NULL if there is none. */
+/* Find the port's /ethdev/info by the port's name. Return a reference that the caller releases, or
+ * NULL if there is none. */
 static json_t *
 find_port(struct visit *v)
 {
@@ -143,7 +144,7 @@ check_mbufs(struct visit *v)
 		total, verdict == OK ? "" : ": the next context may be refused");
 }
 
-/* What to do about a counter that is not zero. */
+/* The advice for each counter that is not zero. */
 static const struct {
 	const char *name, *mend;
 } mends[] = {
@@ -226,7 +227,7 @@ check_drops(struct visit *v)
 
 /* ------------------------------------------------------------------ peers */
 
-/* Counts the peers in that state, and lists the numbers of the first ones as text. */
+/* Count the peers in that state, and list the numbers of the first ones as text. */
 static unsigned
 peers_in(json_t *peers, const char *state, char *names, size_t size)
 {
@@ -247,8 +248,8 @@ peers_in(json_t *peers, const char *state, char *names, size_t size)
 	return n;
 }
 
-/* Tells what a peer says of itself that does not go together with this node. Returns whether there
- * is such. */
+/* Report the first thing that a peer says of itself and that does not go together with this node.
+ * Return whether there is one. */
 static bool
 check_terms(struct visit *v, const json_t *p)
 {
@@ -319,7 +320,7 @@ check_peers(struct visit *v)
 	json_decref(peers);
 }
 
-/* Peers that have several links, some of them dead. */
+/* Report dead links of peers that have several links. */
 static void
 check_peer_links(struct visit *v)
 {
@@ -351,7 +352,7 @@ check_peer_links(struct visit *v)
 
 /* ------------------------------------------------------------------ CPUs, NUMA */
 
-/* Parses "0-3,8". */
+/* Parse a list of CPUs such as "0-3,8" into a set. */
 static void
 read_list(const char *list, cpu_set_t *set)
 {
@@ -387,7 +388,7 @@ add_thread(struct visit *v, const char *status)
 		fclose(f);
 }
 
-/* Finds the CPUs of the lanes: those of the main thread and of the EAL's workers. */
+/* Find the CPUs of the lanes: those of the main thread and of the EAL's workers. */
 static void
 read_lanes(struct visit *v)
 {
@@ -414,8 +415,9 @@ read_lanes(struct visit *v)
 	globfree(&tasks);
 }
 
-/* Whether a lane of an instance checked before has the same CPU as one of this instance. With fewer
- * CPUs than lanes that is unavoidable. */
+/* Return whether a lane of an instance checked before has the same CPU as one of this instance.
+ * With fewer CPUs than lanes that is unavoidable, and the result is false. Add the CPUs of this
+ * instance to those checked. */
 static bool
 shares_cpu(struct visit *v)
 {
@@ -466,7 +468,7 @@ check_lanes(struct visit *v)
 		"%d of %d CPUs of lanes are isolated", CPU_COUNT(&both), CPU_COUNT(&v->lanes));
 }
 
-/* Counts its hugepages on each NUMA node. */
+/* Count the primary's hugepages on each NUMA node. */
 static void
 read_pages(const struct visit *v, uint64_t pages[NUMA_MAX])
 {

@@ -42,7 +42,8 @@ instance_connect(const char *name, char *path)
 	return fd;
 }
 
-/* Whether a primary holds the lock: it keeps a write lock on a part of its config file. */
+/* Return whether a primary of that name holds the lock: while it runs, it keeps a write lock on a
+ * part of its config file. */
 static bool
 primary_holds(const char *name)
 {

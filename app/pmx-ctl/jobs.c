@@ -28,7 +28,8 @@ now_ns(void)
 	return t.tv_sec * 1000000000ll + t.tv_nsec;
 }
 
-/* The primary that is meant: the one that is named, or the only one. */
+/* Connect to the primary that is meant: the one that is named, or the only one. Return 0, or the
+ * exit code after saying why not. */
 static int
 connect_to(const struct options *o, struct pmx_jobs **jobs)
 {
@@ -79,7 +80,7 @@ job_command(const char *name)
 	return NULL;
 }
 
-/* Stops a job and waits until it has settled, and is parked if flags say so. 0 or -errno. */
+/* Stop a job and wait until it has settled, and is parked if flags say so. Return 0 or -errno. */
 static int
 freeze(struct pmx_jobs *jobs, uint32_t job, uint32_t drain_us, unsigned flags,
 	struct pmx_job_state *state)
@@ -99,7 +100,7 @@ freeze(struct pmx_jobs *jobs, uint32_t job, uint32_t drain_us, unsigned flags,
 	return result;
 }
 
-/* What a job's command failed of, and what to do about it. */
+/* Return in words why a job's command failed, and what to do about it. */
 static const char *
 reason(int result)
 {
@@ -230,8 +231,8 @@ show_jobs(const struct options *o)
 
 /* ------------------------------------------------------------------ gang */
 
-/* One command of a line; what is answered is one line as well: "ok CONTEXTS SETTLED US", or "error"
- * and a sentence. */
+/* Obey one command, which is one line. Answer with one line as well: "ok CONTEXTS SETTLED US", or
+ * "error" and a sentence. */
 static void
 obey(struct pmx_jobs *jobs, char *line)
 {

@@ -11,7 +11,7 @@
 
 #define MEASURE_S 0.5
 
-/* How much a counter of a link has grown, a second. */
+/* Return how much a counter of a link has grown per second. */
 static double
 grown(const json_t *before, const json_t *after, const char *link, const char *counter)
 {
@@ -44,7 +44,8 @@ with_rates(const json_t *before, const json_t *after)
 	return list;
 }
 
-/* Two looks, a moment apart. NULL with a message in error. */
+/* Ask twice for the links' counters, MEASURE_S seconds apart. Return the list of links with their
+ * rates, which the caller releases, or NULL with a message in error. */
 static json_t *
 measure(struct session *s, char *error)
 {

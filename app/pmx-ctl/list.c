@@ -12,7 +12,7 @@
 
 #include "ctl.h"
 
-/* Moves the page's objects to list, each with its number. Returns the next number to ask for. */
+/* Copy the page's objects to list, each with its number. Return the next number to ask for. */
 static uint64_t
 take_page(json_t *list, json_t *page, const char *number_key)
 {
@@ -53,7 +53,7 @@ ask_pages(struct session *s, const char *command, const char *number_key, char *
 	return list;
 }
 
-/* Formats nanoseconds; 0: not measured. Uses four static buffers in turn. */
+/* Format nanoseconds; 0: not measured. Use four static buffers in turn. */
 static const char *
 time_text(uint64_t ns)
 {
@@ -70,7 +70,7 @@ time_text(uint64_t ns)
 	return s;
 }
 
-/* Returns the rows to show as a table; NULL: the output is complete, and *result is the exit
+/* Return the rows to show as a table; NULL: the output is complete, and *result is the exit
  * code. */
 static json_t *
 ask_rows(struct session *s, const struct options *o, const char *command, const char *key,
@@ -182,7 +182,7 @@ show_contexts(struct session *s, const struct options *o)
 	return 0;
 }
 
-/* Formats bytes. Uses eight static buffers in turn. */
+/* Format bytes. Use eight static buffers in turn. */
 static const char *
 bytes_text(uint64_t bytes)
 {
@@ -246,7 +246,7 @@ print_regions(const json_t *list)
 	table_end(&t, stdout);
 }
 
-/* Shows remote memory: by context, and the regions that others may access. */
+/* Show remote memory: by context, and the regions that others may access. */
 int
 show_memory(struct session *s, const struct options *o)
 {
@@ -280,7 +280,8 @@ show_memory(struct session *s, const struct options *o)
 
 /* ------------------------------------------------------------------ groups */
 
-/* The barrier that the member is in, or how many it has passed. */
+/* Return as text the barrier that the member is in, or how many it has passed. The text is in a
+ * static buffer. */
 static const char *
 barrier_text(const json_t *g)
 {
@@ -316,7 +317,7 @@ print_ranks(json_t *list, const char *what, const char *columns)
 		table_end(&t, stdout);
 }
 
-/* Shows groups: this node's members, and the locks and shared regions that these manage. */
+/* Show groups: this node's members, and the locks and shared regions that these manage. */
 int
 show_groups(struct session *s, const struct options *o)
 {

@@ -34,7 +34,8 @@ name_of(const struct coll_task *task, uint32_t rank)
 	return t->vertices[t->hosts[coll_node(task, rank)]].name;
 }
 
-/* A rank, or the name of its host, whose first one it is. */
+/* Read an option's value: a rank, or the name of a host, which stands for its first rank. Return 0,
+ * or the exit code 2 after saying what is wrong. */
 static int
 read_rank(const struct coll_task *task, const char *option, const char *value, uint32_t *out)
 {
@@ -56,7 +57,8 @@ read_rank(const struct coll_task *task, const char *option, const char *value, u
 	return 2;
 }
 
-/* So many ranks of each host, next to each other. Returns 0, or an exit code. */
+/* Place as many ranks on each host as the option says, with neighbouring numbers. Return 0, or an
+ * exit code. The caller frees *out, which the task refers to. */
 static int
 place_ranks(const struct plan_options *o, struct coll_task *task, uint16_t **out)
 {
@@ -113,7 +115,7 @@ json_step(const struct coll_step *s, uint32_t i)
 	return j;
 }
 
-/* Writes "3, 5 by pieces". */
+/* Write the numbers of the steps that a step waits for, as in "3, 5 by pieces". */
 static void
 write_afters(const struct coll_step *s, char *list, size_t size)
 {
@@ -227,7 +229,7 @@ show(const struct plan_options *o, const struct coll_task *task, const struct co
 	return print_json(j);
 }
 
-/* One generator's plan and its cost. */
+/* Make one generator's plan and evaluate its cost. Return 0, or a negative errno without a plan. */
 static int
 only(enum coll_generator g, const struct coll_task *task, struct coll_plan **p,
 	struct coll_cost *costs)
@@ -298,7 +300,8 @@ plan_on(const struct plan_options *o, struct coll_task task, bool json)
 	return result;
 }
 
-/* A plan that was saved, on that network. */
+/* Read a plan that was saved, evaluate it on the task's network and show it. Return the exit
+ * code. */
 static int
 plan_read(const struct plan_options *o, struct coll_task task, bool json)
 {

@@ -48,7 +48,8 @@ find(const struct proto_counter_info *table, size_t count, const char *name)
 	return NULL;
 }
 
-/* Takes names of telemetry: counters of the protocol begin with "proto_", except for drops. */
+/* Return the unit and meaning of a counter by its name in telemetry, where counters of the protocol
+ * begin with "proto_", except for drops. */
 struct meaning
 counter_meaning(const char *name)
 {

@@ -28,7 +28,7 @@ struct rows {
 
 /* ------------------------------------------------------------------ the tree */
 
-/* Latencies from a vertex to all others, ns. Returns the vertex that is farthest. */
+/* Find the latencies from a vertex to all others, in ns. Return the vertex that is farthest. */
 static uint32_t
 latencies_from(const struct topology *t, uint32_t from, uint64_t *ns, uint32_t *stack)
 {
@@ -54,7 +54,8 @@ latencies_from(const struct topology *t, uint32_t from, uint64_t *ns, uint32_t *
 	return farthest;
 }
 
-/* The switch in the middle of the longest way, and that way's latency. A tree has a middle. */
+/* Return the switch in the middle of the longest way, and that way's latency in *longest_ns. A tree
+ * has a middle. If there is no switch, return the first host. */
 static uint32_t
 middle_of(const struct topology *t, uint64_t *longest_ns)
 {
@@ -98,7 +99,7 @@ is_alike(const struct topology *t, const struct row *r, const struct topology_ed
 		e->stream_bps == first->stream_bps;
 }
 
-/* The rows below a switch, hosts first. */
+/* Add the rows below a switch, hosts first. */
 static void
 add_below(struct rows *rows, uint32_t above)
 {
@@ -138,7 +139,8 @@ add_below(struct rows *rows, uint32_t above)
 
 /* ------------------------------------------------------------------ words */
 
-/* A number with the largest unit that leaves at least 1, as a topology's text has it. */
+/* Return a number as text with the largest unit that leaves at least 1, as the text form of a
+ * topology has it. */
 static char *
 with_unit(double v, const char *const *units, double factor)
 {
@@ -157,7 +159,8 @@ rate_of(uint64_t bps)
 	return with_unit((double)bps, units, 1e3);
 }
 
-/* Both directions if they differ, and what one flow gets if that is bounded. */
+/* Return the bandwidth of a link as text: both directions if they differ, and what one flow gets if
+ * that is bounded. */
 static char *
 bandwidth_of(const struct topology *t, const struct topology_edge *e)
 {
@@ -183,7 +186,7 @@ latency_of(uint64_t ns)
 	return with_unit((double)ns, units, 1e3);
 }
 
-/* What a row is: its name, and of hosts how many. */
+/* Return the name of a row's vertex as text. For hosts, add how many they are and their nodes. */
 static char *
 name_of(const struct topology *t, const struct row *r)
 {
@@ -205,7 +208,8 @@ name_of(const struct topology *t, const struct row *r)
 	return all;
 }
 
-/* What a host's processor takes; of a switch, and if nothing is known, nothing. */
+/* Return as text what a host's processor takes for a message and for copies; "" for a switch, and
+ * if nothing is known. */
 static char *
 costs_of(const struct topology_vertex *host)
 {
@@ -237,7 +241,7 @@ link_of(const struct topology *t, const struct row *r)
 
 /* ------------------------------------------------------------------ output */
 
-/* The lines of the switches above, down to that row. */
+/* Draw the lines of the switches above, down to that row. */
 static void
 draw_lines(const struct rows *rows, uint32_t row)
 {
@@ -246,7 +250,7 @@ draw_lines(const struct rows *rows, uint32_t row)
 	printf("%s", rows->all[row].last ? "    " : "|   ");
 }
 
-/* Pairs of hosts that may connect. */
+/* Return the number of pairs of hosts that may connect. */
 static uint64_t
 pairs_of(const struct topology *t)
 {
@@ -332,7 +336,7 @@ json_rows(const struct rows *rows, uint64_t longest_ns)
 #define STEP_Y 26
 #define TEXT_X 620 /* for the longest label */
 
-/* A link is as thick as its rate has digits. */
+/* Return how thick a link is drawn: the more digits its rate has, the thicker. */
 static double
 width_of(const struct topology_edge *e)
 {
@@ -343,7 +347,7 @@ width_of(const struct topology_edge *e)
 	return width;
 }
 
-/* The same rows as in the text, from left to right. */
+/* Draw the rows of the text as an SVG picture, from left to right. Return the exit code. */
 static int
 draw_svg(const struct rows *rows, const char *path)
 {

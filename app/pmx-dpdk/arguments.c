@@ -137,7 +137,7 @@ arguments_read(struct eal_arguments *a, int argc, char **argv)
 
 #define NUMBERS 1024 /* limit of CPU numbers; lcore numbers are smaller */
 
-/* Parses NUMBER or NUMBER-NUMBER; NULL: it is neither. */
+/* Parse NUMBER or NUMBER-NUMBER into a set. Return what follows, or NULL if it is neither. */
 static const char *
 read_range(const char *s, bool *set)
 {
@@ -159,7 +159,8 @@ read_range(const char *s, bool *set)
 	return end;
 }
 
-/* Parses a range, or several in parentheses. */
+/* Parse a range, or several in parentheses, into a set. Return what follows, or NULL if it is
+ * neither. */
 static const char *
 read_set(const char *s, bool *set)
 {
@@ -171,7 +172,8 @@ read_set(const char *s, bool *set)
 	return s != NULL && *s == ')' ? s + 1 : NULL;
 }
 
-/* Parses "0,2-3" or "0@4,(1-2)@(5,6)": lcores, and the CPUs that they run on. false: malformed. */
+/* Parse "0,2-3" or "0@4,(1-2)@(5,6)": lcores, and the CPUs that they run on. Return false if the
+ * text is malformed. */
 static bool
 read_list(const char *s, bool *lcores, bool *cpus)
 {
@@ -208,7 +210,7 @@ read_mask(const char *s, bool *set)
 	return true;
 }
 
-/* Whether there is such a CPU, by the same file that the EAL looks for. */
+/* Return whether there is such a CPU, by the same file that the EAL looks for. */
 static bool
 has_cpu(unsigned cpu)
 {
@@ -290,7 +292,8 @@ read_pages(uint64_t page_bytes, const char *which)
 	return n * page_bytes;
 }
 
-/* Counts the pages of a mount as the EAL does: only of the mount that has --huge-dir, or of all. */
+/* Count the pages of a mount of hugepages as the EAL does: only of the mount that has --huge-dir,
+ * or of all mounts without that argument. Count each page size once. */
 static void
 count_mount(void *arg, const char *dir, uint64_t page_bytes)
 {
@@ -318,7 +321,7 @@ count_mount(void *arg, const char *dir, uint64_t page_bytes)
 	p->smallest = p->smallest == 0 || page_bytes < p->smallest ? page_bytes : p->smallest;
 }
 
-/* Sums "256" or "0,512": MiB of all sockets. */
+/* Return the sum of a list such as "256" or "0,512": the MiB of all sockets. */
 static uint64_t
 sum_mib(const char *list)
 {
@@ -344,8 +347,8 @@ is_mib(const char *s)
 	return isdigit((unsigned char)*s) && *end == 0 && errno == 0 && v > 0 && v <= MIB_MAX;
 }
 
-/* The EAL arguments ask for more bytes of hugepages than are free. -EINVAL: for more than there
- * are; -EAGAIN: others use them now. */
+/* Explain in error that the EAL arguments ask for more bytes of hugepages than are free. Return
+ * -EINVAL if they ask for more than there are, or -EAGAIN if others use them now. */
 static int
 explain_asked(uint64_t asked, const struct pages *p, const struct config_host *h, char *error,
 	size_t error_len)
@@ -423,7 +426,7 @@ find_memory(const struct eal_arguments *a, const struct config *c, bool left, st
 
 /* ------------------------------------------------------------------ ports */
 
-/* The argument that makes that virtual device, or NULL. */
+/* Return the --vdev argument that makes that virtual device, or NULL. */
 static const char *
 vdev_of(const struct eal_arguments *a, const char *port)
 {
@@ -438,7 +441,8 @@ vdev_of(const struct eal_arguments *a, const char *port)
 	return NULL;
 }
 
-/* Copies the network interface that a virtual device is to use. false: it uses none. */
+/* Copy the name of the network interface that a virtual device is to use. Return false if it uses
+ * none. */
 static bool
 interface_of(const char *vdev, char *name, size_t size)
 {
@@ -451,7 +455,8 @@ interface_of(const char *vdev, char *name, size_t size)
 	return true;
 }
 
-/* Asks the kernel for something of an interface. */
+/* Ask the kernel for something of an interface: `what` is the number of an ioctl. Return whether
+ * *r has the answer. */
 static bool
 ask_interface(const char *name, unsigned long what, struct ifreq *r)
 {
@@ -466,7 +471,8 @@ ask_interface(const char *name, unsigned long what, struct ifreq *r)
 	return told;
 }
 
-/* Says if peers with the same [nodes] would send to another address than the interface has. */
+/* Say on stderr if peers with the same [nodes] would send to another address than the interface
+ * has. */
 static void
 check_own_address(const struct config *c, unsigned link, const char *interface)
 {

@@ -27,13 +27,13 @@ struct eal_arguments {
 
 void arguments_read(struct eal_arguments *a, int argc, char **argv);
 
-/* Finds out what a node of that configuration would have on this host with these arguments. 0;
- * -EINVAL or -EAGAIN with a message in error, as node_config_check_start(). left: hugepage files of
- * this name are of a dead instance, and will be removed. */
+/* Find out what a node of that configuration would have on this host with these arguments. Return
+ * 0, or -EINVAL or -EAGAIN with a message in error, as node_config_check_start() does. left:
+ * hugepage files of this name are of a dead instance, and will be removed. */
 int arguments_host(const struct eal_arguments *a, const struct config *c, bool left,
 	struct config_host *h, char *error, size_t error_len);
 
-/* Where the EAL looks for hugepages if the arguments do not say. */
+/* The directory where the EAL looks for hugepages if the arguments do not name one. */
 #define HUGE_DIR "/dev/hugepages"
 
 #endif

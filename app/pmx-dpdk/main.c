@@ -57,7 +57,7 @@ static const char usage[] =
 	"Usage: pmx-dpdk [EAL arguments --] [options] CONFIG\n"
 	"\n"
 	"The primary of one node: runs the PM protocol on poll-mode lcores, and lets applications\n"
-	"attach. CONFIG is an INI file; its keys are in doc/configuration.md.\n"
+	"attach. CONFIG is an INI file; its keys are in doc/reference/configuration.md.\n"
 	"\n"
 	"  --check          say whether a start with these EAL arguments and CONFIG would fail, "
 	"and why;\n"
@@ -81,7 +81,7 @@ static const char usage[] =
 #define EXIT_FAILED 1
 #define EXIT_WRONG  2
 
-/* The exit code of a start that failed with this error: either the configuration or the EAL
+/* Return the exit code of a start that failed with this error: either the configuration or the EAL
  * arguments are wrong, or something else prevents it (an address in use, a peer's socket that is
  * not there yet). */
 static int
@@ -100,8 +100,8 @@ struct options {
 
 /* ------------------------------------------------------------------ one instance per node */
 
-/* Opens the file, and takes its lock. false: *fd is -1, or it is the file without a lock that
- * counts. */
+/* Open the file, and take its lock. If that fails, return false: then *fd is -1, or it is the file
+ * without a lock that counts. */
 static bool
 open_locked(const char *path, int *fd)
 {
@@ -125,8 +125,9 @@ is_number_file(const struct dirent *e)
 	return len > 4 && strcmp(e->d_name + len - 4, ".pid") == 0;
 }
 
-/* Removes process numbers, and the sockets, of primaries of this user that were killed. Nobody has
- * the lock of one for a moment while another one takes over, and listens. */
+/* Remove the process numbers and the sockets of primaries of this user that were killed. During a
+ * take-over nobody has the lock of a name for a moment, but the new primary already listens: its
+ * socket stays, since it is not stale. */
 static void
 clear_numbers(const char *dir)
 {
@@ -153,8 +154,8 @@ clear_numbers(const char *dir)
 		free(names);
 }
 
-/* Takes the lock of the instance's name. patience: seconds to wait for the previous instance to
- * end. Returns the descriptor of the lock file, or -1. */
+/* Take the lock of the instance's name. patience: seconds to wait for the previous instance to
+ * end. Return the descriptor of the lock file, or -1. */
 static int
 lock_instance(const char *name, char *path, size_t size, unsigned patience)
 {
@@ -204,8 +205,8 @@ lock_instance(const char *name, char *path, size_t size, unsigned patience)
 static char *late_devices[16];
 static unsigned late_count;
 
-/* Makes "0@CPU,1@CPU": each lane on a CPU that this process may use and on which no other primary
- * of this host polls, if there is one. */
+/* Write the placement of lanes, as in "0@CPU,1@CPU": each lane on a CPU that this process may use
+ * and on which no other primary of this host polls, if there is one. */
 static void
 place_lanes(char *out, size_t size, unsigned lanes)
 {
@@ -259,7 +260,7 @@ start_eal(int argc, char **argv, const struct eal_arguments *given, const struct
 	return rte_errno == EINVAL || rte_errno == ENODEV ? -EINVAL : -EIO;
 }
 
-/* The path of a file in the EAL's runtime directory of a prefix. */
+/* Write the path of a file in the EAL's runtime directory of a prefix. */
 static void
 runtime_path(char *out, size_t size, const char *prefix, const char *file)
 {
@@ -272,8 +273,9 @@ is_not(const char *file, const void *name)
 	return strcmp(file, name) != 0;
 }
 
-/* Removes what rte_eal_cleanup() leaves: the runtime directory and, with in-memory files,
- * hugepages. Its configuration comes last: without it another process takes the prefix for free. */
+/* Remove what rte_eal_cleanup() leaves: the runtime directory and, with in-memory files,
+ * hugepages. Remove the configuration last, since without it another process takes the prefix for
+ * free. */
 static void
 remove_leftovers(const char *dir, const char *huge, const char *prefix)
 {
@@ -283,7 +285,7 @@ remove_leftovers(const char *dir, const char *huge, const char *prefix)
 	rmdir(dir);
 }
 
-/* Whether an instance of this name was killed, so that nobody uses its files. */
+/* Return whether an instance of this name was killed, so that nobody uses its files. */
 static bool
 is_dead(const char *prefix)
 {
@@ -293,7 +295,7 @@ is_dead(const char *prefix)
 	return access(config, F_OK) == 0 && !rte_eal_primary_proc_alive(config);
 }
 
-/* Removes the files of a dead instance. Processes that still map them keep them. */
+/* Remove the files of an instance if it is dead. Processes that still map them keep them. */
 static void
 clear_leftovers(const char *prefix)
 {
@@ -304,7 +306,7 @@ clear_leftovers(const char *prefix)
 		remove_leftovers(dir, huge_dir, prefix);
 }
 
-/* Whether that name is a link to another prefix, made by a primary that took over. */
+/* Return whether that name is a link to another prefix, made by a primary that took over. */
 static bool
 is_link(const char *name)
 {
@@ -350,8 +352,8 @@ other_prefix(char *name, size_t size)
 	return true;
 }
 
-/* If the take-over failed and the other primary goes on, its name must lead to it again. Runs at
- * exit, after telemetry's own clean-up, which uses that name. */
+/* Make the other primary's name lead to it again if the take-over failed and that primary goes on.
+ * This runs at exit, after telemetry's own clean-up, which uses that name. */
 static void
 link_again(void)
 {
@@ -381,8 +383,8 @@ on_signal(int number)
 	}
 }
 
-/* To be called before the EAL starts, since from then on there is something to remove. A signal
- * before the lanes run stops them at once. */
+/* Catch the signals that stop the program. Call this before the EAL starts, since from then on
+ * there is something to remove. A signal before the lanes run stops them at once. */
 static void
 catch_signals(void)
 {
@@ -457,7 +459,7 @@ notify_ready(const struct options *o, const struct config *c)
 		close(fd);
 }
 
-/* Works around a bug of DPDK's captures before 24.03: their first frame sets the base of their
+/* Work around a bug of DPDK's captures before 24.03: their first frame sets the base of their
  * clock, to a moment after that frame; the negative difference is read as nearly 2^64 cycles, which
  * is the year 2251. So a frame with a time in the future, which is captured nowhere, comes first.
  * Since 24.03 the program that writes the file converts the times. */
@@ -477,7 +479,8 @@ set_capture_clock(const struct node *n)
 #endif
 }
 
-/* Makes what takes long first; then asks the other primary to stop, and continues in its place. */
+/* Make first what takes long; then ask the other primary to stop, and continue in its place. Return
+ * 0, or a negative number with a message in error. */
 static int
 take_over(struct config *config, struct takeover **t, char *error, uint32_t error_len)
 {
@@ -502,8 +505,8 @@ take_over(struct config *config, struct takeover **t, char *error, uint32_t erro
 	return result != 0 ? result : takeover_resume(node, *t, error, error_len);
 }
 
-/* Takes the lock of the name when the previous primary has ended, on a thread, since nothing needs
- * to wait for that. */
+/* Take the lock of the name when the previous primary has ended. This runs on a thread of its own,
+ * since nothing needs to wait for that. */
 static void *
 lock_later(void *name)
 {
@@ -579,7 +582,8 @@ serve(const struct options *o, struct config *config)
 	return result;
 }
 
-/* Checks whether a start would succeed, for a start as well as for --check. 0, or the exit code. */
+/* Check whether a start would succeed, for a start as well as for --check. Return 0, or the exit
+ * code after printing why. */
 static int
 check_start(const struct eal_arguments *given, const struct config *c, const struct options *o)
 {

@@ -78,7 +78,7 @@ static struct {
 	bool json, verbose, failed, processes, parks;
 } gang = {.how = "ssh -o BatchMode=yes"};
 
-/* What all hosts said to one command. */
+/* The answers of all hosts to one command, added up. */
 struct answers {
 	uint32_t contexts, settled;
 	double ms; /* until the last one */
@@ -199,7 +199,8 @@ tell(struct gang_host *h, const char *line)
 		lose(h, "its pmx-ctl has ended");
 }
 
-/* A line that a host answered. */
+/* Take one line that a host answered, and add its numbers to the sum. Any other line than an answer
+ * is an error, which is printed. */
 static void
 answered(struct gang_host *h, struct answers *sum)
 {
@@ -240,7 +241,7 @@ hear(struct gang_host *h, struct answers *sum)
 	}
 }
 
-/* Waits for an answer of each host that owes one. */
+/* Wait for an answer of each host that owes one. */
 static void
 await(struct answers *sum)
 {
@@ -271,7 +272,7 @@ await(struct answers *sum)
 	}
 }
 
-/* One command for all hosts. */
+/* Send one command for a job to all hosts, and return their answers. */
 static struct answers
 all(const char *verb, uint32_t job)
 {
@@ -338,7 +339,8 @@ struct turns {
 	uint64_t switches;
 };
 
-/* What was heard of a job's contexts says whether it has begun and ended. */
+/* Note whether job number k has begun and ended, which shows in how many contexts the hosts say it
+ * has. */
 static void
 look(struct turns *t, unsigned k, uint32_t contexts)
 {
@@ -460,7 +462,7 @@ connect_all(void)
 	await(&unused);
 }
 
-/* Closes the hosts' inputs, and waits until their programs have ended. */
+/* Close the inputs of the hosts' programs, and wait until these have ended. */
 static void
 leave_all(void)
 {
@@ -474,7 +476,7 @@ leave_all(void)
 		waitpid(gang.at[i].pid, NULL, 0);
 }
 
-/* What the command line says beside struct gang. */
+/* The arguments of the command line that struct gang does not have. */
 struct command_line {
 	const char *file, *list; /* of hosts */
 	double slice_ms, seconds;

@@ -117,8 +117,9 @@ kind_name(const struct baseline *b)
 
 /* ---- moving bytes ---- */
 
-/* A socket call would have had to wait. Returns 0 to try again. Deadline and flag are checked so
- * rarely that this does not affect the measurement. `polls` counts over the caller's wait. */
+/* Decide what to do when a socket call would have had to wait. Return 0 to try again, -ECANCELED if
+ * the stop flag is set, or -ETIMEDOUT after the deadline. Deadline and flag are checked so rarely
+ * that this does not affect the measurement. `polls` counts over the caller's wait. */
 static int
 wait_more(const struct session *s, uint32_t *polls)
 {
@@ -252,7 +253,8 @@ set_timeouts(int fd, int ms)
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 }
 
-/* A datagram socket bound to the local address of `tcp`, with port 0 = any. */
+/* Return a datagram socket bound to the local address of `tcp`, or a negative errno with a message
+ * in b->error. any_port: with any free port instead of the port of `tcp`. */
 static int
 datagram_socket(struct baseline *b, int tcp, bool any_port)
 {
@@ -327,7 +329,7 @@ session_close(struct session *s)
 
 /* ---- server ---- */
 
-/* Has the client shut down its side of the connection? */
+/* Return whether the client has shut down its side of the connection. */
 static bool
 client_ended(const struct session *s)
 {
@@ -679,8 +681,9 @@ ping_tcp(struct session *s)
 	return rc ? rc : recv_all(s, s->data, s->buffer, s->size);
 }
 
-/* The first bytes of a datagram are its number, so that a late answer is not taken for the current
- * one. Returns 1 if it was lost. */
+/* Send one datagram and wait for its answer. The first bytes of a datagram are its number, so that
+ * a late answer is not taken for the current one. Return 0, 1 if the datagram or its answer was
+ * lost, or a negative errno. */
 static int
 ping_udp(struct session *s, uint64_t number, int64_t start)
 {

@@ -26,7 +26,7 @@ enum baseline_kind {
 	BASELINE_UDP, /* connected datagram sockets; tests are set up over a TCP connection */
 };
 
-/* What to do when a socket has nothing for us, or no room. */
+/* The ways to wait when a socket has nothing for us, or no room. */
 enum baseline_idle {
 	BASELINE_SPIN,  /* non-blocking calls, repeated at once: the core is ours alone */
 	BASELINE_YIELD, /* non-blocking calls, sched_yield() between them */
@@ -75,8 +75,8 @@ int baseline_serve(struct baseline *b, const atomic_bool *stop, double seconds);
 int baseline_latency(struct baseline *b, uint32_t size_bytes, uint64_t rounds, uint64_t warmup,
 	struct hist *h, uint64_t *lost);
 
-/* Messages of size_bytes, one system call each, back to back for `seconds`: with 64 bytes the
- * message rate, with long ones the bandwidth. Each payload byte is copied by the kernel from the
+/* Send messages of size_bytes, one system call each, back to back for `seconds`: 64 bytes measure
+ * the message rate, long ones the bandwidth. Each payload byte is copied by the kernel from the
  * sender's buffer and into the server's, as floor_bandwidth() copies from and to user buffers. */
 int baseline_stream(struct baseline *b, uint32_t size_bytes, double seconds,
 	struct baseline_flow *flow);
@@ -88,7 +88,7 @@ int baseline_run(struct baseline *b, const uint32_t *sizes, size_t n, uint64_t r
 /* End the server's baseline_serve(). */
 int baseline_quit(struct baseline *b);
 
-/* Only the sockets: baseline_listen() listens at b->address, baseline_connect() connects to it
+/* Make only the sockets: baseline_listen() listens at b->address, baseline_connect() connects to it
  * within 5 s. Both return a descriptor or a negative errno. */
 int baseline_listen(struct baseline *b);
 void baseline_unlisten(const struct baseline *b, int fd);

@@ -20,7 +20,7 @@
 #define BATCH   200
 #define SHORT   8
 
-/* What both sides do at once; struct order.depth. */
+/* The things that both sides do at once: struct order.depth says which one is next. */
 enum { OPEN, RUN, CLOSE };
 
 enum what { BARRIER, BCAST, GATHER, SCATTER, ALLGATHER, ALLTOALL, REDUCE, ALLREDUCE, WHATS };
@@ -30,7 +30,7 @@ static const char *const names[WHATS] = {"barrier", "bcast", "gather", "scatter"
 
 static struct members members;
 
-/* What this side's members send and receive. */
+/* The buffers with which this side's members send and receive. */
 static struct {
 	uint8_t *in[HERE], *out[HERE];
 	uint32_t bytes; /* of a block, that these have room for */
@@ -103,7 +103,7 @@ begin(enum what what, unsigned k, uint32_t root, uint32_t bytes, pmx_request *r)
 	return -EINVAL;
 }
 
-/* One collective at both members here. */
+/* Run one collective at both members here. */
 static int
 once(struct session *s, enum what what, uint32_t root, uint32_t bytes)
 {
@@ -168,7 +168,8 @@ const struct responder coll_responder = {.answer = answer, .end = end};
 
 /* ------------------------------------------------------------------ initiator */
 
-/* One message there and back, between the sides. */
+/* Send `count` messages there and back between the sides, one after the other. h gets the half of
+ * each round trip; NULL: nothing is recorded. */
 static int
 trip(struct session *s, const struct options *o, uint64_t count, struct hist *h)
 {

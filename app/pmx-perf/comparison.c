@@ -136,7 +136,7 @@ figure_of(const struct row *r, enum figure f)
 	return value > 0 ? value : NAN;
 }
 
-/* Sorts the values. */
+/* Return the median, the lowest and the highest of n values, which it sorts. */
 static struct cell
 cell_of_values(double *values, unsigned n)
 {
@@ -229,7 +229,7 @@ cell_unsettled(const struct cell *cell)
 	return cell->count > 1 && cell->highest - cell->lowest > SPREAD_MAX * cell->median;
 }
 
-/* Returns the group whose raw link carries what pmx has in g, or NULL. */
+/* Return the group whose raw link carries what pmx has in g, or NULL. */
 static const struct group *
 link_of(const struct comparison *c, const struct group *g, const char *test)
 {

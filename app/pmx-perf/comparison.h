@@ -51,20 +51,20 @@ struct cell {
 int comparison_read(struct comparison *c, const char *argument);
 void comparison_free(struct comparison *c);
 
-/* Returns whether a group has that column for a test. */
+/* Return whether a group has that column for a test. */
 bool group_has(const struct group *g, const char *what, const char *test);
-/* Returns the next larger size that any column has, or 0. */
+/* Return the next larger size that any column has, or 0. */
 uint32_t next_size(const struct comparison *c, const char *test, uint32_t size);
 struct cell cell_of(const struct group *g, const char *what, const char *test, enum figure f,
 	uint32_t size);
-/* Returns whether the highest and lowest repetition differ by over a third of the median. */
+/* Return whether the highest and lowest repetition differ by over a third of the median. */
 bool cell_unsettled(const struct cell *cell);
-/* Returns whether pmx's figure is better than the raw link's: its own group's or, if that has
+/* Return whether pmx's figure is better than the raw link's: its own group's or, if that has
  * none, the only group's that has one. A link cannot be slower than what it carries. */
 bool beats_link(const struct comparison *c, const struct group *g, const char *what,
 	const char *test, enum figure f, uint32_t size);
-/* Returns how long a cache line took between the two CPUs, in ns: the least of each repetition.
- * Its count is 0 where nobody measured it. */
+/* Return how long a cache line took between the two CPUs, in ns: the least of each repetition.
+ * The result's count is 0 where nobody measured it. */
 struct cell line_of(const struct comparison *c);
 
 #endif

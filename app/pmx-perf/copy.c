@@ -21,7 +21,7 @@ static const uint32_t offsets[] = {0, 1, 2, 4, 8, 16, 24, 32, 48, 63};
 #define TURNS   3
 #define OFFSETS (sizeof(offsets) / sizeof(offsets[0]))
 
-/* No EAL runs here. */
+/* Return the monotonic clock in ns. No EAL runs here, so the kernel's clock is asked. */
 static double
 now_ns(void)
 {
@@ -31,7 +31,7 @@ now_ns(void)
 	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-/* Returns twice the size of the largest cache. */
+/* Return twice the size of the largest cache, within LEAST_BYTES and MOST_BYTES. */
 static size_t
 beyond_caches(void)
 {
@@ -41,7 +41,7 @@ beyond_caches(void)
 	return bytes < LEAST_BYTES ? LEAST_BYTES : bytes > MOST_BYTES ? MOST_BYTES : bytes;
 }
 
-/* Returns the MB/s of copying `bytes` as often as `seconds` allow, at least once. */
+/* Return the MB/s of copying `bytes` as often as `seconds` allow, at least once. */
 static double
 copy_rate(uint8_t *to, const uint8_t *from, size_t bytes, double seconds)
 {

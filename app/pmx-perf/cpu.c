@@ -15,7 +15,7 @@
 
 #define CPUS_MAX CPU_SETSIZE
 
-/* Returns the CPUs that this process was allowed to use when it began; pinning narrows what the
+/* Return the CPUs that this process was allowed to use when it began; pinning narrows what the
  * kernel returns later. */
 static const cpu_set_t *
 allowed(void)
@@ -77,7 +77,7 @@ cpu_pin(pthread_t thread, int cpu)
 	return -e;
 }
 
-/* Returns the EAL argument that places the EAL's threads (-l, -c or --lcores), or NULL. */
+/* Return the EAL argument that places the EAL's threads (-l, -c or --lcores), or NULL. */
 static const char *
 eal_placement(const struct options *o)
 {
@@ -137,8 +137,8 @@ cpu_settle(struct options *o, bool eal)
 	return eal && o->cpu >= 0 ? place_eal(o) : 0;
 }
 
-/* Returns what the nearest thing that two CPUs share is called. Groups are parts of a package, or
- * of the machine. */
+/* Return the name of the nearest thing that two CPUs share. Groups are parts of a package, or of
+ * the machine. */
 static const char *
 shared_name(hwloc_obj_t shared, bool one_numa)
 {

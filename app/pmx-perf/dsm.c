@@ -21,7 +21,7 @@
 #define BATCH     500
 #define RESPONDER 1 /* rank */
 
-/* What both sides do at once; struct order.depth. */
+/* The things that both sides do at once: struct order.depth says which one is next. */
 enum { SHARE, BARRIERS, END };
 
 static struct {
@@ -62,7 +62,8 @@ share(struct session *s, struct pmx_addr initiator, struct pmx_addr responder)
 	return e == 0 ? pmx_dsm_barrier(shared.dsm) : e;
 }
 
-/* Enters so many barriers, before each of which it changes pages of the other side. */
+/* Enter `count` barriers, and before each change `changed` pages whose home is `home`. h gets how
+ * long each but the first took; NULL: nothing is recorded. */
 static int
 barriers(uint64_t count, unsigned changed, unsigned home, struct hist *h)
 {
@@ -152,7 +153,7 @@ update(void)
 	return pmx_dsm_unlock(shared.dsm, RESPONDER);
 }
 
-/* One of each but for barriers, page `at` being touched for the first time. */
+/* Measure each operation but barriers once; page `at` is touched for the first time. */
 static int
 touch(struct session *s, const struct options *o, uint64_t at, struct hist *h)
 {

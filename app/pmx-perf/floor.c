@@ -138,7 +138,8 @@ idle(const struct floor *f)
 		sched_yield();
 }
 
-/* The port took fewer frames than offered: leave it and the memory bus alone, longer each time. */
+/* Pause after the port took fewer frames than offered: leave it and the memory bus alone, longer
+ * each time. */
 static inline void
 back_off(const struct floor *f, uint32_t *tries)
 {
@@ -176,7 +177,7 @@ send_all(const struct floor *f, struct rte_mbuf **bufs, uint16_t n, uint64_t dea
 	return done;
 }
 
-/* Returns the frame in m if it is one of ours and in one segment, else NULL. */
+/* Return the frame in m if it is one of ours and in one segment, else NULL. */
 static inline struct floor_frame *
 frame_of(struct rte_mbuf *m)
 {
@@ -227,7 +228,8 @@ queues_start(struct floor *f, uint16_t port)
 	return 0;
 }
 
-/* A memif client does not start before its server's socket exists, so retry for a while. */
+/* Start the port, and retry for a while: a memif client does not start before its server's socket
+ * exists. */
 static int
 start_patiently(struct floor *f)
 {
@@ -306,7 +308,7 @@ floor_port_stop(struct floor *f)
 
 /* ---- responder ---- */
 
-/* Returns the offset of the next `bytes` of a user buffer, which is walked through cyclically. */
+/* Return the offset of the next `bytes` of a user buffer, which is walked through cyclically. */
 static inline uint32_t
 user_next(uint32_t *user_at, uint32_t bytes)
 {
@@ -700,7 +702,7 @@ floor_latency(struct floor *f, uint16_t frame_bytes, uint16_t group, uint64_t ro
 	return 0;
 }
 
-/* A user buffer for one call; rte_free() it. */
+/* Return a user buffer for one call; the caller frees it with rte_free(). */
 static uint8_t *
 user_new(struct floor *f)
 {

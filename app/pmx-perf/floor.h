@@ -26,7 +26,7 @@
 /* descriptors requested for each queue; the pool needs twice as many plus 512 */
 #define FLOOR_DESCRIPTORS 1024
 
-/* What to do when a poll found nothing. */
+/* The ways to go on when a poll found nothing. */
 enum floor_idle {
 	FLOOR_SPIN,  /* poll again: the core is ours alone */
 	FLOOR_YIELD, /* sched_yield(): the core is shared */
@@ -82,38 +82,40 @@ void floor_port_stop(struct floor *f);
  * passed first. */
 int floor_echo(struct floor *f, double seconds);
 
-/* Initiator: `rounds` ping-pongs of `group` frames of frame_bytes (1..FLOOR_GROUP_MAX; echoed when
- * all have arrived) after `warmup` unrecorded ones, round trips in ns into h (which the caller has
- * initialised). *lost counts recorded rounds without an answer within 20 ms; they are not in h.
- * -ETIMEDOUT when 50 rounds in a row are lost or time is up. */
+/* Run, as the initiator, `rounds` ping-pongs after `warmup` unrecorded ones. Each is a group of
+ * `group` frames (1..FLOOR_GROUP_MAX) of frame_bytes, echoed when all have arrived. Round trips in
+ * ns go into h, which the caller has initialised. *lost counts recorded rounds without an answer
+ * within 20 ms; they are not in h. Return -ETIMEDOUT when 50 rounds in a row are lost or time is
+ * up. */
 int floor_latency(struct floor *f, uint16_t frame_bytes, uint16_t group, uint64_t rounds,
 	uint64_t warmup, struct hist *h, uint64_t *lost);
 
-/* Initiator: the same with the work of an application, which writes what it sends and reads what
+/* Run floor_latency() with the work of an application, which writes what it sends and reads what
  * has come: payload is copied from a user buffer into the frames, and out of those that come
- * back. */
+ * back. This is for the initiator. */
 int floor_messages(struct floor *f, uint16_t frame_bytes, uint16_t group, uint64_t rounds,
 	uint64_t warmup, struct hist *h, uint64_t *lost);
 
-/* Initiator: floor_latency() with 64 bytes there and answer_bytes back, which are copied from the
- * peer's user buffer and into one here. */
+/* Run floor_latency() with 64 bytes there and answer_bytes back, which are copied from the peer's
+ * user buffer and into one here. This is for the initiator. */
 int floor_fetch(struct floor *f, uint16_t answer_bytes, uint64_t rounds, uint64_t warmup,
 	struct hist *h, uint64_t *lost);
 
-/* Initiator: frames of frame_bytes in bursts of `burst`, 1..FLOOR_BURST_MAX, for `seconds`. Only
- * headers are written and read. The result is what the peer counted. */
+/* Send, as the initiator, frames of frame_bytes in bursts of `burst`, 1..FLOOR_BURST_MAX, for
+ * `seconds`. Only headers are written and read. The result is what the peer counted. */
 int floor_rate(struct floor *f, uint16_t frame_bytes, uint16_t burst, double seconds,
 	struct floor_result *result);
 
-/* Initiator: the same with the work of an application: each payload byte is copied from a user
- * buffer into the frame here, and out of the frame into one at the peer. group = 1: burst by burst,
- * so that frames stay in the cache. group = 2..FLOOR_GROUP_MAX: as messages of so many frames, each
- * written completely before any of it is sent, and received completely before it is read. */
+/* Run floor_rate() with the work of an application: each payload byte is copied from a user buffer
+ * into the frame here, and out of the frame into a user buffer at the peer. group = 1: burst by
+ * burst, so that frames stay in the cache. group = 2..FLOOR_GROUP_MAX: as messages of so many
+ * frames, each written completely before any of it is sent, and received completely before it is
+ * read. This is for the initiator. */
 int floor_bandwidth(struct floor *f, uint16_t frame_bytes, uint16_t group, uint16_t burst,
 	double seconds, struct floor_result *result);
 
-/* Initiator: end the peer's floor_echo(). Returns when the peer no longer polls its port; on links
- * that tell so by their carrier, when it has closed it. */
+/* End, as the initiator, the peer's floor_echo(). Return when the peer no longer polls its port; on
+ * links that tell so by their carrier, when it has closed it. */
 int floor_quit(struct floor *f);
 
 #endif

@@ -23,7 +23,7 @@
 #define OTHER      1
 #define FEWER      16 /* so many times fewer of what takes long */
 
-/* What both sides do at once; struct order.depth. */
+/* The things that both sides do at once: struct order.depth says which one is next. */
 enum { OPEN, BARRIERS, CONTEND, CLOSE };
 
 static struct pmx_group *group;
@@ -71,7 +71,7 @@ unsubscribe(struct session *s, uint32_t region)
 	return e == 0 ? request_wait(s, &r) : e;
 }
 
-/* Opens the group, and shares the region whose home is here, then the other one. */
+/* Open the group, and share the region whose home is here, then the other one. */
 static int
 begin(struct session *s, struct pmx_addr initiator, struct pmx_addr responder, uint32_t home)
 {
@@ -128,7 +128,7 @@ unlock(struct session *s, uint32_t number)
 	return e;
 }
 
-/* Does something `count` times; h gets how long each took, NULL: nothing. */
+/* Do something `count` times. h gets how long each took; NULL: nothing is recorded. */
 static int
 repeat(struct session *s, uint64_t count, int (*once)(struct session *s), struct hist *h)
 {
@@ -217,7 +217,8 @@ free_lock_once(struct session *s)
 	return lock(s, FREE_LOCK);
 }
 
-/* Locks what the other side does not want. A round trip between lets the release be over. */
+/* Take `count` times a lock that the other side does not want. A round trip between lets the
+ * release be over. */
 static int
 free_locks(struct session *s, uint64_t count, struct hist *h)
 {
@@ -231,7 +232,8 @@ free_locks(struct session *s, uint64_t count, struct hist *h)
 	return e;
 }
 
-/* Both take the lock `count` times; h gets the time from one to the next. */
+/* Take the lock `count` times while the other side does so as well. h gets the mean time from one
+ * holder to the next; NULL: nothing is recorded. */
 static int
 contend(struct session *s, uint64_t count, struct hist *h)
 {
@@ -293,7 +295,8 @@ pull_once(struct session *s)
 	return transfer_once(s, true);
 }
 
-/* Comes to share the other side's region, again and again. */
+/* Leave the other side's region and come to share it again, `count` times. h gets how long each
+ * coming took; NULL: nothing is recorded. */
 static int
 share(struct session *s, uint64_t count, struct hist *h)
 {
@@ -324,7 +327,7 @@ enum {
 	FIGURES
 };
 
-/* Regions; the other side need only make progress. */
+/* Measure a batch of each operation on regions. The other side need only make progress. */
 static int
 region_turn(struct session *s, uint64_t batch, struct hist *h)
 {

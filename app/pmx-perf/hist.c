@@ -29,7 +29,7 @@ hist_merge(struct hist *to, const struct hist *from)
 		to->buckets[i] += from->buckets[i];
 }
 
-/* The largest value that falls into a bucket: the inverse of hist_index(). */
+/* Return the largest value that falls into a bucket: the inverse of hist_index(). */
 static uint64_t
 bucket_upper(uint32_t index)
 {

@@ -55,12 +55,14 @@ void hist_init(struct hist *h);
 /* Add all values of `from` to `to`. */
 void hist_merge(struct hist *to, const struct hist *from);
 
-/* The smallest value, in ns, that at least per_million / 1,000,000 of all values do not exceed:
- * 500000 is the median, 999000 p99.9, 0 the minimum, 1000000 (or more) the maximum. The answer is
- * the upper end of the value's bucket, never outside min..max. 0 if the histogram is empty. */
+/* Return the smallest value, in ns, that at least per_million / 1,000,000 of all values do not
+ * exceed: 500000 is the median, 999000 p99.9, 0 the minimum, 1000000 (or more) the maximum. The
+ * answer is the upper end of the value's bucket, never outside min..max. 0 if the histogram is
+ * empty. */
 uint64_t hist_percentile(const struct hist *h, uint32_t per_million);
 
-/* These are of all values, in ns; 0 if the histogram is empty. */
+/* Return the least, the greatest and the mean of all values, in ns, and their number; 0 if the
+ * histogram is empty. */
 uint64_t hist_min(const struct hist *h);
 uint64_t hist_max(const struct hist *h);
 uint64_t hist_mean(const struct hist *h);

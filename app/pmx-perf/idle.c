@@ -191,7 +191,7 @@ stop(struct bench *b)
 		node_stop(b->engine);
 }
 
-/* Returns the name of a gap. */
+/* Return the length of a gap between messages as text, which may be in `out`. */
 static const char *
 gap_name(uint32_t us, char *out, size_t size)
 {

@@ -49,7 +49,8 @@ answer(void *arg)
 	return NULL;
 }
 
-/* Returns false if the other thread stayed away. */
+/* Send the cache line to the other thread and back TRIPS times. *ns gets the mean time of a trip.
+ * Return false if the other thread stayed away. */
 static bool
 sample(int64_t *trip, double *ns)
 {

@@ -77,8 +77,9 @@ perf_trip(struct session *s, struct pmx_addr to, uint32_t size)
 	return 0;
 }
 
-/* Messages under way have buffers of their own up to 1 MiB in total, like pushes (remote.c),
- * because the two are compared. */
+/* Return how many buffers of `size` bytes the messages under way have. They have buffers of their
+ * own up to 1 MiB in total, like pushes (remote.c), because the two are compared; otherwise all
+ * share one. */
 static uint32_t
 places_of(uint32_t size, uint32_t depth)
 {
@@ -158,7 +159,7 @@ sink(struct session *s, struct pmx_addr from, const struct order *o)
 	return e == 0 ? order_send(s, from, o) : e;
 }
 
-/* One message in one direction, which the other side's computation shall hide. */
+/* Send or receive one message, as the order says, which the other side's computation shall hide. */
 static int
 one(struct session *s, struct pmx_addr to, const struct order *o)
 {

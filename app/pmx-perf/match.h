@@ -34,12 +34,12 @@ int perf_irecv(struct session *s, struct pmx_addr from, uint32_t comm, uint64_t 
 	uint64_t len, pmx_request *r);
 int request_wait(struct session *s, pmx_request *r);
 
-/* One plain message of `size` bytes, 1 to 64, there and back, within PATIENCE_S. Returns 0 or a
+/* Send one plain message of `size` bytes, 1 to 64, there and back, within PATIENCE_S. Return 0 or a
  * negative errno. */
 int perf_trip(struct session *s, struct pmx_addr to, uint32_t size);
 
 struct pmx_group;
-/* Both sides join the group of that number, the initiator as rank 0. */
+/* Join the group of that number, which both sides do, the initiator as rank 0. */
 int perf_group_open(struct session *s, uint32_t id, struct pmx_addr initiator,
 	struct pmx_addr responder, struct pmx_group **g);
 

@@ -153,7 +153,7 @@ probe_ns(struct session *s, const struct options *o, enum want w, uint32_t n, bo
 	return best;
 }
 
-/* Returns the time of a probe that finds nothing because nothing waits: the overhead of each
+/* Return the time, in ns, of a probe that finds nothing because nothing waits: the overhead of each
  * search. */
 static double
 empty_ns(struct session *s, const struct options *o)

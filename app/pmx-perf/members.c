@@ -6,7 +6,7 @@
 
 #include <rte_cycles.h>
 
-/* Opens the contexts of this side; their addresses go to `out`. */
+/* Open the contexts of this side; their addresses go to `out`. The first one is the session's. */
 static int
 contexts_open(struct members *m, struct session *s, unsigned count, struct pmx_addr *out)
 {

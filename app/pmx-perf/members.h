@@ -19,16 +19,17 @@ struct members {
 	struct pmx_addr all[2 * MEMBERS_A_SIDE]; /* by rank */
 };
 
-/* The initiator sends the order o, with the number of contexts a side in o->size and that of the
- * group in o->count; the responder passes it to members_join(). Both end when the group is open,
- * with 0 or a negative errno; after an error, call members_close(). */
+/* Open a group with several contexts at each side. The initiator calls members_open(), which sends
+ * the order o, with the number of contexts a side in o->size and that of the group in o->count; the
+ * responder passes the order to members_join(). Both end when the group is open, with 0 or a
+ * negative errno; after an error, call members_close(). */
 int members_open(struct members *m, struct session *s, struct pmx_addr to, const struct order *o);
 int members_join(struct members *m, struct session *s, struct pmx_message *asked);
 
-/* Waits for one request of each member here, up to PATIENCE_S. Returns 0 or a negative errno. */
+/* Wait for one request of each member here, up to PATIENCE_S. Return 0 or a negative errno. */
 int members_wait(struct members *m, struct session *s, pmx_request r[]);
 
-/* Closes the group and the contexts but the session's own; m is zeroed, as it is before opening. */
+/* Close the group and the contexts but the session's own; m is zeroed, as it is before opening. */
 void members_close(struct members *m);
 
 #endif

@@ -35,7 +35,7 @@ user_fill(void)
 	memset(user, 0x5A, sizeof(user));
 }
 
-/* Returns the next piece of the application's buffer, *len bytes or what is left up to its end. */
+/* Return the next piece of the application's buffer, *len bytes or what is left up to its end. */
 static uint8_t *
 user_piece(uint32_t *len)
 {
@@ -72,7 +72,8 @@ write_payload(struct session *s, struct pmx_buffer *buf, uint8_t kind)
 	}
 }
 
-/* The application makes its bytes in the send buffers, and looks at each where it has come. */
+/* Write the payload as an application does that makes its bytes in the send buffers. The receiver's
+ * application looks at each byte where it has come: read_in_place(). */
 static void
 write_in_place(struct session *s, const struct pmx_buffer *buf, uint8_t kind)
 {
@@ -404,7 +405,7 @@ send_back(struct session *s, struct pmx_message *m)
 	return e;
 }
 
-/* What was counted of KIND_DATA, KIND_PLACE and KIND_BARE since the last question. */
+/* The messages of KIND_DATA, KIND_PLACE and KIND_BARE that were counted since the last question. */
 static struct counted counted;
 static uint64_t counted_first, counted_last; /* ticks */
 

@@ -18,7 +18,7 @@
 #define BATCH      200
 #define TRIP_BYTES 64
 
-/* What both sides do at once; struct order.depth. */
+/* The things that both sides do at once: struct order.depth says which one is next. */
 enum { OPEN, AREAS, BARRIERS, LOCKS, CLOSE };
 
 static struct members members;
@@ -40,7 +40,7 @@ end(struct session *s)
 	members_close(&members);
 }
 
-/* All members here enter one, and wait for its end. */
+/* Let all members here enter a barrier, and wait for its end. */
 static int
 barrier(struct session *s)
 {
@@ -71,7 +71,7 @@ barriers(struct session *s, uint64_t count, struct hist *h)
 	return e;
 }
 
-/* Each member here has the lock `count` times, and wants it all the time. */
+/* Let each member here have the lock `count` times; each wants it all the time. */
 static int
 take_turns(struct session *s, uint64_t count)
 {
@@ -104,7 +104,8 @@ take_turns(struct session *s, uint64_t count)
 	return e;
 }
 
-/* All members contend; h gets the mean time from one holder to the next, NULL: nothing. */
+/* Let all members contend for a lock. h gets the mean time from one holder to the next; NULL:
+ * nothing is recorded. */
 static int
 contend(struct session *s, uint64_t count, struct hist *h)
 {
@@ -236,7 +237,8 @@ print(const struct options *o, const char *what, uint32_t to, uint32_t size, con
 	row_print(o, &r);
 }
 
-/* A size: all sets in turns, so that what changes meanwhile concerns all. */
+/* Measure multicasts and pushes of one size to all sets of receivers. The sets take turns, so that
+ * what changes meanwhile concerns all. */
 static int
 one_size(struct session *s, const struct options *o, struct pmx_group_set *const sets[SETS],
 	void *data, uint32_t bytes)
@@ -270,7 +272,7 @@ one_size(struct session *s, const struct options *o, struct pmx_group_set *const
 	return e;
 }
 
-/* Barriers and locks beside round trips, in turns. */
+/* Measure barriers and locks of all eight members beside round trips, in turns, and print them. */
 static int
 rows_of_eight(struct session *s, const struct options *o)
 {

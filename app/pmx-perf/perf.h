@@ -100,13 +100,13 @@ void row_print(const struct options *o, const struct row *r);
 void row_head(const struct options *o);
 /* Print a result that is no row as one line of JSON. Takes the caller's reference. */
 void json_line(json_t *object);
-/* Returns a figure as a new reference, null if it is not finite: JSON knows neither NaN nor
+/* Return a figure as a new reference, null if it is not finite: JSON knows neither NaN nor
  * Infinity. */
 json_t *json_figure(double value);
-/* Returns a figure of a table, `width` characters wide, or '-'. The string is in one of four
+/* Return a figure of a table, `width` characters wide, or '-'. The string is in one of four
  * buffers, which are used in turn. */
 const char *figure_text(double value, int width, int decimals);
-/* For qsort() of doubles. */
+/* Compare two doubles, for qsort(). */
 int compare_figures(const void *a, const void *b);
 /* Fill the latencies of a row. */
 void row_latency(struct row *r, const struct hist *h);
@@ -123,9 +123,10 @@ struct session {
 
 int session_open(struct session *s, const struct options *o);
 void session_close(struct session *s);
-/* To be called when there is nothing to do: runs the embedded engine, or idles. */
+/* Run the embedded engine, or idle. Call this when there is nothing to do. */
 void session_idle(struct session *s);
-/* The same after pmx_receive() or pmx_test() gave nothing: these yield by themselves. */
+/* Call session_idle() where it is needed after pmx_receive() or pmx_test() gave nothing: these
+ * yield by themselves. */
 void session_polled(struct session *s);
 
 /* ------------------------------------------------------------------ tests over pmx */
@@ -146,7 +147,7 @@ struct responder {
 extern const struct responder message_responder, remote_responder, match_responder, group_responder,
 	multicast_responder, dsm_responder, coll_responder;
 
-/* The tests, called once the responder has answered. They return 0, a negative errno, or 1 after
+/* Run a test. Call it once the responder has answered. Each returns 0, a negative errno, or 1 after
  * printing why. */
 int test_latency(struct session *s, const struct options *o);
 int test_rate(struct session *s, const struct options *o);
@@ -200,13 +201,13 @@ int perf_receive(struct session *s, struct pmx_message *m, uint64_t end);
 /* Copy and send a message, waiting for buffers. perf_receive() for the answer then checks what
  * became of it. */
 int perf_send(struct session *s, struct pmx_addr to, const void *data, uint32_t len);
-/* Returns the ticks of rte_rdtsc per second: the EAL's figure or, without an EAL (attached thin),
+/* Return the ticks of rte_rdtsc per second: the EAL's figure or, without an EAL (attached thin),
  * one measured once in 20 ms. */
 uint64_t perf_hz(void);
 /* Convert ticks to nanoseconds. */
 double perf_ns(uint64_t ticks);
 
-/* Returns memory from malloc or from pmx_alloc that has been written, so that its pages exist; NULL
+/* Return memory from malloc or from pmx_alloc that has been written, so that its pages exist; NULL
  * if none is left. */
 void *memory_take(struct session *s, uint64_t len, bool private);
 void memory_put(struct session *s, void *p, bool private);
@@ -215,12 +216,13 @@ void memory_put(struct session *s, void *p, bool private);
  * here whose arguments do not name a CPU, add it as an EAL argument. Returns 0, or -EINVAL after
  * printing why. */
 int cpu_settle(struct options *o, bool eal);
-/* Returns one of the CPUs that this process may use with the fewest pollers of other processes; not
+/* Return one of the CPUs that this process may use with the fewest pollers of other processes; not
  * `but`, if there is another. */
 int cpu_other(int but);
-/* Returns 0, or a negative errno after printing why. */
+/* Pin a thread to a CPU. Return 0, or a negative errno after printing why. */
 int cpu_pin(pthread_t thread, int cpu);
-/* Returns in words what those CPUs share at most, as hwloc knows it. Static storage. */
+/* Return in words what those CPUs share at most, as hwloc knows it. The text is in static
+ * storage. */
 const char *cpu_distance(int a, int b);
 
 #endif

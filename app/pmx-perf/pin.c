@@ -14,7 +14,7 @@
 
 #define PAGE 4096u
 
-/* No EAL runs here. */
+/* Return the monotonic clock in ns. No EAL runs here, so the kernel's clock is asked. */
 static double
 now_ns(void)
 {
@@ -38,8 +38,8 @@ unlock_pages(void *arg, uint64_t addr, uint64_t len)
 	munlock((void *)(uintptr_t)addr, len);
 }
 
-/* Returns the nanoseconds of pinning and unpinning `pages` pages: the smallest of many
- * measurements. */
+/* Return the nanoseconds of pinning and unpinning `pages` pages: the smallest of many
+ * measurements. NAN: they cannot be pinned. */
 static double
 miss_ns(struct pin_cache *c, uint8_t *memory, uint64_t pages)
 {
@@ -88,7 +88,8 @@ hit_ns(struct pin_cache *c, uint8_t *memory, unsigned regions)
 	return best;
 }
 
-/* The paper's table 2 for this machine: a miss as a + b * pages, and a hit. */
+/* Measure the paper's table 2 for this machine: a miss as a + b * pages, and a hit. Return the exit
+ * code. */
 int
 run_pin(const struct options *o)
 {

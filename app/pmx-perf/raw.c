@@ -87,8 +87,8 @@ floor_all(struct floor *f, const struct options *o)
 	return e;
 }
 
-/* Returns how many frames of equal length a message of `bytes` takes on the link, headers included;
- * 0 if more than FLOOR_GROUP_MAX. */
+/* Return how many frames of equal length a message of `bytes` takes on the link, headers included;
+ * 0 if more than FLOOR_GROUP_MAX. *frame_bytes gets the length of one. */
 static uint16_t
 frames_of(uint32_t bytes, uint16_t *frame_bytes)
 {
@@ -99,8 +99,8 @@ frames_of(uint32_t bytes, uint16_t *frame_bytes)
 	return n <= FLOOR_GROUP_MAX ? (uint16_t)n : 0;
 }
 
-/* How the frames of a stream can be sent: which is fastest depends on the link, the CPUs and how
- * far they are from each other. */
+/* The ways to send the frames of a stream. The link, the CPUs and their distance from each other
+ * decide which way is fastest. */
 static const struct way {
 	uint16_t burst; /* frames offered to the port at once */
 	bool whole;     /* messages of several frames are written, and received, as a whole */

@@ -170,7 +170,8 @@ oldest(struct session *s, const struct options *o, const struct stream *x)
 	return pmx_transfer_done(s->ctx, x->ids[x->ended % o->depth]);
 }
 
-/* For that time, but not less than one: who had no CPU meanwhile has a figure, too. */
+/* Transfer for that many seconds, but make at least one transfer: a process that had no CPU
+ * meanwhile has a figure, too. */
 static int
 transfer_for(struct session *s, const struct options *o, struct stream *x, double seconds)
 {
@@ -352,7 +353,8 @@ pull_page(struct session *s, const struct pmx_remote *remote, uint8_t *local, ui
 	return e == 1 ? 0 : e;
 }
 
-/* The same with messages: a request, and the page in a message, which both ends copy. */
+/* Fetch a page with messages instead of a pull: a request, and the page in a message, which both
+ * ends copy. */
 static int
 message_page(struct session *s, const struct options *o, uint8_t *local, uint64_t offset)
 {

@@ -139,8 +139,8 @@ perf_hz(void)
 	return hz;
 }
 
-/* Why one of the messages whose results nobody asked for has failed since the last call; 0: none
- * has. */
+/* Return the error with which one of the messages whose results nobody asked for has failed since
+ * the last call; 0: none has. */
 static int
 send_failed(struct session *s)
 {

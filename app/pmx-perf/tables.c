@@ -59,7 +59,7 @@ line_end(struct text *t)
 	t->len = 0;
 }
 
-/* As many that all figures fit a column. */
+/* Return how many decimals to print of a figure: so many that all figures fit a column. */
 static int
 decimals(enum figure f, double value)
 {
@@ -149,7 +149,7 @@ table(const struct comparison *c, const char *test, enum figure f, const char *t
 	}
 }
 
-/* Says what the marks mean, a line each, and only of marks that stand above. */
+/* Print what the marks mean, a line each, and only for marks that stand above. */
 static void
 explain(const struct comparison *c, const struct seen *seen)
 {
@@ -234,7 +234,7 @@ spreads(const struct comparison *c)
 	}
 }
 
-/* Returns whether one of a column's figures has not settled. The 99th percentile does not count:
+/* Return whether one of a column's figures has not settled. The 99th percentile does not count:
  * a machine that others use too never has the same twice. */
 static bool
 column_unsettled(const struct comparison *c, const struct group *g, const char *what)

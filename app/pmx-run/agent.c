@@ -80,7 +80,8 @@ set_number(const char *name, uint32_t value)
 	setenv(name, text, 1);
 }
 
-/* In the new process; what fails is told by `failed`, which closes when the program runs. */
+/* Turn the new process into the rank's program. If something fails, write it to `failed`, which
+ * closes when the program runs. */
 static void
 become(const struct launch *l, uint32_t rank, const int child[FDS], int failed)
 {
@@ -136,7 +137,8 @@ make_channels(struct process *p, int child[FDS], int failed[2])
 	return pipe2(failed, O_CLOEXEC) == 0;
 }
 
-/* false, after it has been told why. */
+/* Start the process of the agent's rank number i. Return false if that fails, after telling pmx-run
+ * why. */
 static bool
 start(struct agent *a, uint32_t i)
 {
@@ -182,7 +184,7 @@ start_all(struct agent *a)
 
 /* ------------------------------------------------------------------ what comes */
 
-/* What a process wrote, as far as it is there. */
+/* Pass on to pmx-run what a process wrote to its output or its errors, as far as it is there. */
 static void
 pass_output(struct agent *a, uint32_t i, int which)
 {
@@ -204,7 +206,7 @@ pass_output(struct agent *a, uint32_t i, int which)
 	}
 }
 
-/* What it says goes up under its own rank, whatever it claims to be. */
+/* Pass on to pmx-run the messages of a process, under its own rank, whatever it claims to be. */
 static void
 pass_messages(struct agent *a, uint32_t i)
 {
@@ -221,7 +223,8 @@ pass_messages(struct agent *a, uint32_t i)
 		close_fd(&p->fd[SOCKET]);
 }
 
-/* All that it has said and written comes before its end. */
+/* Tell pmx-run that a process has ended, after all that it has said and written. Kill what it has
+ * started. */
 static void
 ended(struct agent *a, uint32_t i, int status)
 {
@@ -259,7 +262,7 @@ reap(struct agent *a)
 	}
 }
 
-/* false: it is no pmx-run that speaks. */
+/* Obey one command of pmx-run. Return false if it is no pmx-run that speaks. */
 static bool
 command(struct agent *a, const struct stream_message *m)
 {
@@ -296,7 +299,7 @@ command(struct agent *a, const struct stream_message *m)
 
 /* ------------------------------------------------------------------ the loop */
 
-/* Waits for whatever comes first, and takes it. false: pmx-run has gone. */
+/* Wait for whatever comes first, and take it. Return false if pmx-run has gone. */
 static bool
 turn(struct agent *a, struct pollfd *fds, int signals, bool listens)
 {

@@ -152,7 +152,8 @@ hosts_free(struct hosts *h)
 	*h = (struct hosts){NULL, 0};
 }
 
-/* A word of the command, in which {} at `brace` stands for the host; NULL: it has none. */
+/* Return a copy of a word of the command, with the host in the place of the {} at `brace`. If
+ * `brace` is NULL, the word has no {}. Return NULL if there is no memory. */
 static char *
 word_with(const char *word, const char *brace, const char *host)
 {

@@ -71,7 +71,7 @@ launch_write(const struct launch *l, uint32_t *len)
 	return body;
 }
 
-/* What is left to read; good ends with the first thing that is wrong. */
+/* The bytes that are left to read; good ends with the first thing that is wrong. */
 struct reader {
 	const uint8_t *at;
 	uint32_t left;

@@ -28,20 +28,24 @@ struct hosts {
 	uint32_t count;
 };
 
-/* Reads the lines HOST [slots=N] [instance=NAME]. false, with a sentence. */
+/* Read the lines HOST [slots=N] [instance=NAME] of a file. If that fails, return false with a
+ * sentence in error. */
 bool hosts_read(struct hosts *h, const char *path, char *error, uint32_t error_len);
-/* Names separated by commas. */
+/* Add the hosts of a list of names separated by commas. If that fails, return false with a sentence
+ * in error. */
 bool hosts_list(struct hosts *h, const char *names, char *error, uint32_t error_len);
-/* Gives each host its ranks, in blocks: as many as it has slots, or the same number each where no
- * slots are said. n 0: as many as there are slots, at least one each. false: too few slots. */
+/* Give each host its ranks, in blocks: as many as it has slots, or the same number each where no
+ * slots are said. n 0: as many as there are slots, at least one each. Return false if there are too
+ * few slots. */
 bool hosts_place(struct hosts *h, uint32_t n, char *error, uint32_t error_len);
 void hosts_free(struct hosts *h);
-/* The words of a command that runs `program` on a host: those of `how`, in which {} stands for the
- * host, which is appended otherwise; for this host the program's alone. Each is to be freed, then
- * the array, which ends with NULL. NULL: out of memory. */
+/* Return the words of a command that runs `program` on a host. First come those of `how`, in which
+ * {} stands for the host, which is appended if there is no {}; then come the program's. For this
+ * host they are the program's alone. The caller frees each word, and then the array, which ends
+ * with NULL. NULL: out of memory. */
 char **hosts_command(const char *how, const struct host *h, const char *const *program);
 
-/* What an agent is to run. */
+/* The programs that an agent is to run. */
 struct launch {
 	uint32_t number, size; /* the job's */
 	uint32_t first, ranks;
@@ -51,9 +55,9 @@ struct launch {
 	char **command;   /* ends with NULL */
 };
 
-/* The body of STREAM_START, to be freed. NULL: out of memory. */
+/* Return the body of a STREAM_START message, which the caller frees. NULL: out of memory. */
 uint8_t *launch_write(const struct launch *l, uint32_t *len);
-/* false: it is none, or of another version. */
+/* Read the body of a STREAM_START message. Return false if it is none, or of another version. */
 bool launch_read(struct launch *l, const uint8_t *body, uint32_t len);
 void launch_free(struct launch *l);
 
@@ -65,7 +69,7 @@ close_fd(int *fd)
 	*fd = -1;
 }
 
-/* Runs until its stream ends or its processes have; returns the exit code. */
+/* Run the agent until its stream has ended and none of its processes runs. Return the exit code. */
 int agent_run(void);
 
 #endif

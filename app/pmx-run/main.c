@@ -121,7 +121,7 @@ name_of(const struct host *h)
 
 /* ------------------------------------------------------------------ to the agents */
 
-/* Nothing more is told: the agent sees the end of its input. */
+/* Tell the agent nothing more: it sees the end of its input. */
 static void
 hang_up(struct agent *a)
 {
@@ -180,7 +180,7 @@ signal_all(int number)
 		tell(&job.agents[i], STREAM_SIGNAL, body, sizeof(body));
 }
 
-/* The job ends with that code, if it does not end already. */
+/* End the job with that exit code, if it does not end already. */
 static void
 end_job(int code)
 {
@@ -210,7 +210,7 @@ values_add(uint32_t rank, const uint8_t *body, uint32_t len)
 		die("out of memory");
 }
 
-/* A rank that will not come ends the job, if others wait for it. */
+/* End the job if a rank has left it and others wait for that rank in an exchange. */
 static void
 look_for_missing(void)
 {
@@ -294,7 +294,7 @@ rank_ended(struct agent *a, uint32_t rank, int status)
 		hang_up(a);
 }
 
-/* Of the agent's ranks those from that one on do not run. */
+/* Note that the agent's ranks from that one on do not run. */
 static void
 none_run(struct agent *a, uint32_t from)
 {
@@ -362,7 +362,7 @@ message(struct agent *a, const struct stream_message *m)
 	}
 }
 
-/* The agent's stream has ended. */
+/* Note that the agent's stream has ended. If ranks of it still ran, the job ends with code 1. */
 static void
 agent_ended(struct agent *a)
 {
@@ -555,7 +555,8 @@ parse(struct options *o, int argc, char **argv)
 		die("--nodes and --host: one of them");
 }
 
-/* The hosts of Slurm's allocation, which its own tool knows how to write out. */
+/* Add the hosts of Slurm's allocation, which its own tool knows how to write out. Return false if
+ * there are none, or that tool failed. */
 static bool
 slurm_hosts(struct hosts *h, char *error, uint32_t error_len)
 {
@@ -674,7 +675,8 @@ start_job(struct options *o)
 
 /* ------------------------------------------------------------------ the loop */
 
-/* false: nobody is left. */
+/* Wait for whatever comes first from the agents, from signals or from the clock, and take it.
+ * Return false if no agent is left. */
 static bool
 turn(struct pollfd *fds, int signals)
 {

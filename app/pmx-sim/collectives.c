@@ -12,7 +12,8 @@
 
 /* ------------------------------------------------------------------ networks */
 
-/* The paper's figure 7: 56 hosts at three switches; the root is at the middle one. */
+/* Return the topology of the paper's figure 7: 56 hosts at three switches; the root is at the
+ * middle one. */
 static struct topology *
 three_switches(const char *buffer, const char *trunk, const char *slow_host)
 {
@@ -30,7 +31,7 @@ three_switches(const char *buffer, const char *trunk, const char *slow_host)
 	return parsed(text);
 }
 
-/* Its figures 8 and 9: nine clusters, far from each other. */
+/* Return the topology of the paper's figures 8 and 9: nine clusters, far from each other. */
 static struct topology *
 nine_clusters(uint32_t hosts, const char *buffer)
 {
@@ -90,7 +91,7 @@ measure(const struct method *m, const struct coll_task *task)
 	return o;
 }
 
-/* The rest of a line. */
+/* Print an outcome as the rest of a line, without the line's end. */
 static void
 print_outcome(const struct outcome *o)
 {
@@ -147,7 +148,8 @@ static const struct method gathers[] = {
 };
 #define GATHERS (sizeof(gathers) / sizeof(gathers[0]))
 
-/* Where some links are slower: the design's goals are 1.05. */
+/* Measure and print gathers on a network where some links are slower: the design's goals are
+ * 1.05. */
 static void
 unequal(const char *trunk, const char *host)
 {
@@ -164,9 +166,9 @@ unequal(const char *trunk, const char *host)
 	topology_free(t);
 }
 
-/* How long the root's line is idle in a gather by 16 others, each so far away, beside what the
- * paper's section 4.3 says: 2LN in turn, 2L log N by a binomial tree, and by a pipeline 0, or (L -
- * T)N if a block's time T is shorter than L. */
+/* Print how long the root's line is idle in a gather from N = 16 others, each at the end of a cable
+ * with that latency, beside what the paper's section 4.3 says: 2LN in turn, 2L log N by a binomial
+ * tree, and by a pipeline 0, or (L - T)N if a block's time T is shorter than L. */
 static void
 gaps(const char *latency, double latency_ns)
 {
@@ -227,7 +229,8 @@ e9(const struct options *o)
 	return result;
 }
 
-/* Every collective beside its bound, with the plan that the planner takes. */
+/* Measure every collective beside its bound, with the plan that the planner takes. Return the exit
+ * code. */
 int
 e10(const struct options *o)
 {
@@ -282,7 +285,8 @@ e10(const struct options *o)
 	return result;
 }
 
-/* The rounds of a survey up to the next look at what they took. Returns how long they take, ns. */
+/* Run the rounds of a survey that come before it looks at their times, and give it these. Return
+ * how long the rounds take, in ns. */
 static uint64_t
 run_rounds(struct survey *s, const struct topology *t)
 {
@@ -314,7 +318,7 @@ run_rounds(struct survey *s, const struct topology *t)
 #define CHANGES_AT 3  /* after so many collectives */
 #define COUNT      12 /* of collectives */
 
-/* Both directions of the link between two switches. */
+/* Return the edge from switch a to switch b, which must exist: one direction of their link. */
 static uint32_t
 edge_between(const struct topology *t, const char *a, const char *b)
 {
@@ -326,7 +330,8 @@ edge_between(const struct topology *t, const char *a, const char *b)
 	return e;
 }
 
-/* The rates of what is known, measured again. */
+/* Measure the rates of a known topology again, and correct them there. *ns gets how long measuring
+ * takes. Return whether a rate has changed. */
 static bool
 measure_again(struct topology *known, const struct coll_task *task, uint64_t *ns)
 {
@@ -344,8 +349,8 @@ measure_again(struct topology *known, const struct coll_task *task, uint64_t *ns
 	return changed;
 }
 
-/* One collective again and again, while a trunk's rate is divided by two: times over that of a plan
- * that knows. */
+/* Run one collective again and again; meanwhile a trunk's rate is divided by two. parts gets the
+ * time of each run over that of a plan that knows the rate. */
 static void
 adapt(enum coll_kind kind, uint64_t bytes, double parts[COUNT])
 {
@@ -496,9 +501,10 @@ switch_of(const struct topology *t, uint32_t host)
 	return t->edges[t->vertices[t->hosts[host]].first_edge].to;
 }
 
-/* The paper excludes several at once (section 4.1). Each pair begins together: how long the later
- * one takes, over one after the other, and over the longer one alone; and beside other traffic,
- * which takes a fifth of each host's line, within its switch. */
+/* Measure several collectives at once, which the paper excludes (section 4.1). Each pair begins
+ * together: print how long the later one takes, over one after the other, and over the longer one
+ * alone. Then print how long one collective takes beside other traffic, which takes a fifth of each
+ * host's line, within its switch, over alone. */
 int
 e12(const struct options *o)
 {
@@ -559,8 +565,9 @@ e12(const struct options *o)
 	return 0;
 }
 
-/* Overlays: what it costs that only some pairs may connect, so others relay between them. Each
- * collective over its bound, and over what the planner takes where all may connect. */
+/* Measure overlays: what it costs that only some pairs may connect, so others relay between them.
+ * Print the time of each collective over its bound, and over that of the planner's plan where all
+ * may connect. */
 int
 e13(const struct options *o)
 {
@@ -642,7 +649,8 @@ print_plans(const struct coll_task *task, enum coll_generator only)
 	return none;
 }
 
-/* One collective on a topology of the user's: each generator's plan, predicted and simulated. */
+/* Run one collective on a topology of the user's: predict and simulate each generator's plan.
+ * Return the exit code. */
 int
 run_collective(const struct options *o)
 {
@@ -692,7 +700,8 @@ run_collective(const struct options *o)
 	return none;
 }
 
-/* What measuring finds out about a topology: a topology's text. */
+/* Survey a topology in the simulator, and print what measuring finds out as a topology's text.
+ * Return the exit code. */
 int
 run_survey(const struct options *o)
 {

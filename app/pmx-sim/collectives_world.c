@@ -62,7 +62,7 @@ new_tag(uint32_t run, uint32_t from, const struct coll_out *o)
 	return tag;
 }
 
-/* The collectives that run at a node share its line, as in an engine. */
+/* Share a node's line between the collectives that run there, as an engine does. */
 static void
 share_line(uint32_t node)
 {
@@ -84,7 +84,7 @@ share_line(uint32_t node)
 	}
 }
 
-/* A message to another rank of the node, as the evaluator has it: one after the other. */
+/* Send a message to another rank of the node, as the evaluator has it: one after the other. */
 static void
 send_local(uint32_t run, uint32_t rank, uint32_t len, const struct coll_out *o)
 {
@@ -142,7 +142,7 @@ pump(uint32_t run, uint32_t rank)
 	}
 }
 
-/* A message has come. */
+/* Take a message that has come: give its permit or its piece to the rank that it is for. */
 static void
 arrived(uint32_t tag)
 {
@@ -222,7 +222,7 @@ cluster(const struct topology *t, const struct proto_config *proto, bool permits
 	return sim_new(&c);
 }
 
-/* A flow that stays open. */
+/* Open a flow that stays open, unless both ranks are of one node. */
 static void
 open_flow(uint32_t from, uint32_t to)
 {
@@ -275,7 +275,7 @@ world_close(void)
 	sim_free(world.sim);
 }
 
-/* All ranks begin one at the same time. */
+/* Let all ranks begin one collective at the same time. */
 void
 run_begin(uint32_t run, const struct coll_plan *p)
 {
@@ -309,7 +309,7 @@ run_end(uint32_t run)
 	x->plan = NULL;
 }
 
-/* Until all that has begun is done. */
+/* Run the simulator until all collectives that have begun are done. */
 void
 run_all(void)
 {
@@ -387,9 +387,9 @@ coll_task_of(enum coll_kind kind, const struct topology *t, uint64_t bytes)
 	};
 }
 
-/* As the library plans. A method that sends more unasked than engines take is there to be compared
- * with: its receivers take all. Returns NULL if it cannot be done that way: between hosts
- * that may not connect, or at that length. */
+/* Make a plan as the library does. A method that sends more unasked than engines take is there to
+ * be compared with: its receivers take all. Return NULL if it cannot be done that way: between
+ * hosts that may not connect, or at that length. */
 struct coll_plan *
 coll_planned(enum coll_generator g, const struct coll_task *task)
 {

@@ -16,7 +16,8 @@
 
 /* ------------------------------------------------------------------ what is compared */
 
-/* No congestion control: the window is as configured (PM without the windows of section 3). */
+/* Leave the window as it is configured: this is no congestion control (PM without the windows of
+ * section 3). */
 static void
 fixed_on_ack(struct cc *c, uint32_t acked, uint32_t rtt, uint32_t srtt, uint32_t now)
 {
@@ -89,7 +90,7 @@ configured(const struct setting *set, uint32_t nodes)
 	return c;
 }
 
-/* Returns the part of a link's rate that frames of full size leave to payload. */
+/* Return the part of a link's rate that frames of full size leave to payload. */
 static double
 payload_part(uint32_t mtu)
 {
@@ -105,7 +106,7 @@ must_run(struct sim *s, uint64_t until)
 	exit(1);
 }
 
-/* A curve for each of n settings. */
+/* Name a curve of the plot for each of n settings. */
 static void
 name_curves(struct plot *p, const struct setting *set, unsigned n)
 {
@@ -288,8 +289,8 @@ static const struct setting turns[] = {
 };
 #define TURNS (sizeof(turns) / sizeof(turns[0]))
 
-/* The paper's figure 1, with all senders at once and in turn. From which number of senders TCP
- * collapses depends on the port's buffer, so three sizes are simulated. */
+/* Simulate the paper's figure 1, with all senders at once and in turn. The number of senders from
+ * which TCP collapses depends on the port's buffer, so three sizes are simulated. */
 static int
 e1_figure1(const struct options *o)
 {
@@ -369,7 +370,7 @@ e1(const struct options *o)
 
 /* ------------------------------------------------------------------ loads that keep going */
 
-/* What a sender of a load sends again when a message is completed. */
+/* The message that a sender of a load sends again when one is completed. */
 struct flow_load {
 	uint32_t dst, len;
 	uint16_t ctx, dst_ctx;
@@ -597,8 +598,8 @@ by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Pings from node 0 to node 1, with bulk messages of 1 MB from node 0 (and others) as the arguments
- * say. */
+/* Measure pings from node 0 to node 1, with bulk messages of 1 MB from node 0 (and others) as the
+ * arguments say. The percentiles of the round trips are in us. */
 static void
 mixed(const struct setting *set, unsigned bulk_senders, uint32_t bulk_to, double *p50, double *p99,
 	double *p999)

@@ -89,7 +89,7 @@ below(struct history *h, uint32_t n)
 	return (uint32_t)(((draw64(h) >> 32) * n) >> 32);
 }
 
-/* Returns a number in low..high; each power of two is as likely as the next. */
+/* Return a number in low..high; each power of two is as likely as the next. */
 static uint32_t
 spread(struct history *h, uint32_t low, uint32_t high)
 {
@@ -283,7 +283,7 @@ close_some(struct history *h, uint32_t node, uint16_t ctx, bool linger)
 		sim_close(h->sim, node, ctx, linger);
 }
 
-/* From now on another link may die. */
+/* Mend the link that may die, at all nodes, and choose the one that may die from now on. */
 static void
 mend_links(struct history *h)
 {
@@ -495,7 +495,7 @@ judge_matching(struct history *h)
 	return matching_wrong(h->matching);
 }
 
-/* The digest has all frames; add the results. */
+/* Add the results of the history to the digest, which has all frames already. */
 static void
 digest_end(struct history *h, FILE *seen)
 {
@@ -656,7 +656,7 @@ run_all(struct history *h, const struct proto_config *p)
 		sim_settle(h->sim, bound > sim_now(h->sim) ? bound - sim_now(h->sim) : 0);
 }
 
-/* NULL: all was well. */
+/* Judge a history at its end. Return which rule was broken, or NULL if all was well. */
 static const char *
 judge(struct history *h)
 {
@@ -675,7 +675,8 @@ judge(struct history *h)
 	return error != NULL || h->strange ? why : NULL;
 }
 
-/* NULL: all was well. */
+/* Run the history that the seed gives, and judge it. Return which rule was broken, or NULL if all
+ * was well. */
 static const char *
 one_history(struct history *h, const struct options *o, uint64_t seed)
 {
@@ -725,7 +726,7 @@ on_crash(int signal)
 	_exit(1);
 }
 
-/* What all histories had together. */
+/* The sums over all histories. */
 struct sums {
 	uint64_t sent, delivered, errors, begun, done, gave_way;
 };

@@ -84,7 +84,7 @@ new_tag(const struct sent *s)
 	return 0;
 }
 
-/* A push of bytes, which are not written down. false: not now. */
+/* Begin a push of bytes, which are not written down. false: not now. */
 static bool
 push(uint32_t from, uint32_t to, uint32_t len)
 {
@@ -325,7 +325,7 @@ member_joins(uint32_t node)
 	pump(node);
 }
 
-/* All nodes of the topology join a group, and wait until it is open. */
+/* Let all nodes of the topology join a group, and run until it is open. */
 static void
 cluster_begin(struct topology *t, uint32_t mtu, double loss)
 {
@@ -373,7 +373,7 @@ cluster_begin(struct topology *t, uint32_t mtu, double loss)
 
 /* ------------------------------------------------------------------ experiments */
 
-/* Nanoseconds of a frame with so many bytes of payload on a line. */
+/* Return the nanoseconds of a frame with so many bytes of payload on a line. */
 static double
 frame_ns(uint32_t payload, double bps)
 {
@@ -440,7 +440,8 @@ e6(const struct options *o)
 #define CAST_BYTES (1u << 20)
 #define CAST_BPS   1e9
 
-/* Milliseconds of a multicast by the network to all others; *sent: bytes that leave the sender. */
+/* Return the milliseconds of a multicast by the network to all others. *sent gets the bytes that
+ * leave the sender. */
 static double
 by_network(unsigned receivers, uint32_t mtu, double loss, double *sent)
 {

@@ -377,7 +377,7 @@ matching_act(struct matching *x, uint32_t node, uint64_t random, uint32_t longes
 
 /* ------------------------------------------------------------------ what the simulator says */
 
-/* A message is complete: put its head into the ring, as the engine writes it. */
+/* Put the head of a message that is complete into the ring, as the engine writes it. */
 void
 matching_heard(struct matching *x, const struct proto_delivery *d, uint32_t tag)
 {
@@ -401,7 +401,7 @@ matching_heard(struct matching *x, const struct proto_delivery *d, uint32_t tag)
 	append(&e->landed, m);
 }
 
-/* A context is in a new life: nothing waits there any more. */
+/* Empty a context that is in a new life: nothing waits there any more. */
 void
 matching_forget(struct matching *x, uint32_t node, uint16_t ctx)
 {
@@ -417,7 +417,7 @@ matching_forget(struct matching *x, uint32_t node, uint16_t ctx)
 		receive_put(e, i);
 }
 
-/* At the end, receive all that arrived, with wildcards. */
+/* Receive at the end, with wildcards, all that arrived, and check that nothing is left. */
 void
 matching_settle(struct matching *x)
 {

@@ -29,7 +29,7 @@ struct options {
 
 /* network.c: returns the topology of a text, which is right, or the program ends. */
 struct topology *parsed(const char *text);
-/* Returns a topology of n hosts and one switch. */
+/* Return a topology of n hosts and one switch. */
 struct topology *star(unsigned hosts, const char *bandwidth, const char *latency,
 	const char *buffer);
 
@@ -57,11 +57,11 @@ void transfers_heard(struct transfers *x, const struct proto_delivery *d, uint32
 void transfers_ended(struct transfers *x, uint32_t tag, int error);
 void transfers_tick(struct transfers *x, uint32_t node);
 void transfers_pump(struct transfers *x, uint32_t node);
-/* From now on every application reads its events. */
+/* Let every application read its events from now on. */
 void transfers_heal(struct transfers *x);
 bool transfers_open(const struct transfers *x); /* is anything under way? */
-/* To be called at the end. Returns NULL, or which rule was broken. excused: something happened that
- * may make transfers end in an error. */
+/* Judge all transfers; call this at the end. Return NULL, or which rule was broken. excused:
+ * something happened that may make transfers end in an error. */
 const char *transfers_judge(struct transfers *x, bool excused);
 struct transfers_count transfers_counts(const struct transfers *x);
 
@@ -81,7 +81,7 @@ void matching_settle(struct matching *x);
 const char *matching_wrong(const struct matching *x); /* NULL, or which rule was broken */
 struct matching_count matching_counts(const struct matching *x);
 
-/* Each returns an exit code. */
+/* Run a command or an experiment of pmx-sim. Each returns an exit code. */
 int run_fuzz(const struct options *o);
 int run_experiments(const struct options *o);
 int e6(const struct options *o); /* groups.c */

@@ -96,7 +96,7 @@ lane_settle(struct transfers *x, struct lane *l)
 
 /* ------------------------------------------------------------------ what arrives */
 
-/* Returns the transfer of that node's context that has that id now. */
+/* Return the transfer of that node's context that has that id now, or NULL. */
 static struct transfer *
 transfer_by_id(struct transfers *x, uint32_t node, uint16_t ctx, uint32_t id)
 {
@@ -247,8 +247,8 @@ transfers_ended(struct transfers *x, uint32_t tag, int error)
 
 /* ------------------------------------------------------------------ a node's turn */
 
-/* The application of a context is told of a push. If the push was ordered, all earlier ones to that
- * context must have been placed. */
+/* Check an event: the application of a context is told of a push. If the push was ordered, all
+ * earlier ones to that context must have been placed. */
 static void
 lane_event(struct transfers *x, struct lane *l, uint16_t ctx, const struct event_slot *event)
 {
@@ -504,7 +504,7 @@ lane_begin(struct transfers *x, uint32_t node)
 			i * (size_t)(sizeof(struct wire_transfer) + ((cfg.payload_max + 7) & ~7u)));
 }
 
-/* The node died: what its core had is gone without completions. */
+/* Begin a new life of a node that died: all that its core had is gone without completions. */
 void
 transfers_restart(struct transfers *x, uint32_t node)
 {
@@ -569,7 +569,7 @@ memory_of(void *lane, uint16_t ctx, uint32_t number, uint64_t at, uint64_t len)
 		: NULL;
 }
 
-/* There are no groups; the areas are for anyone. */
+/* Return false, since there are no groups here; the areas are for anyone. */
 static bool
 is_member(void *lane, uint16_t ctx, uint32_t group, uint16_t node, uint16_t peer)
 {

@@ -165,14 +165,14 @@ void transfer_wrong(struct transfers *x, const struct transfer *t, int error, co
 uint64_t transfers_draw(struct transfers *x);
 uint32_t transfers_below(struct transfers *x, uint32_t n); /* 0..n - 1 */
 struct client *client_of(struct transfers *x, uint32_t node, uint16_t ctx);
-/* Returns the transfer at that place of the context's table, or NULL. */
+/* Return the transfer at that place of the context's table, or NULL. */
 struct transfer *transfer_of(struct transfers *x, const struct client *c, uint32_t place);
 /* Give the node a turn once all that arrived at this time was processed. */
 void lane_pump_soon(struct transfers *x, uint32_t node);
 
 /* ---------------------------------------------------------------- transfers_memory.c */
 
-/* Returns the bytes at an address; NULL if there is no such memory, which is a broken rule. */
+/* Return the bytes at an address; NULL if there is no such memory, which is a broken rule. */
 uint8_t *piece_bytes(struct transfers *x, const struct rma_bytes *b, uint64_t at, uint64_t len,
 	bool write);
 /* Put the bytes of a message in their place. Returns an errno or 0, and how many bytes were
@@ -185,10 +185,9 @@ struct area *area_take(struct transfers *x, uint32_t node, uint16_t ctx, unsigne
 	uint32_t len, uint32_t *at);
 /* End the registration of a region; memory: because its memory goes away. */
 void area_end(struct transfers *x, struct client *c, unsigned slot, bool memory);
-/* Returns how often a region is pinned if no misfortune happened; asked: PINs under way
- * included. */
+/* Return how often a region is pinned if no misfortune happened. asked: include PINs under way. */
 uint32_t area_pins(const struct transfers *x, const struct area *a, bool asked);
-/* The owner of a region uses its memory for something else. */
+/* Let the owner of a region use its memory for something else. */
 void area_reused(struct area *a);
 
 /* ---------------------------------------------------------------- transfers_frames.c */
@@ -197,13 +196,13 @@ void area_reused(struct area *a);
 unsigned lane_send(struct transfers *x, struct lane *l, struct rma_frame **out, unsigned n);
 /* Send a message. Returns 0 or the error of sim_send. */
 int sent_give(struct transfers *x, const struct sent *s);
-/* Returns the bytes behind a message's head; they do not change from now on. */
+/* Return the bytes behind a message's head; they do not change from now on. */
 const uint8_t *sent_bytes(struct sent *s);
 /* Send the message of an offer; send the frames of a packed push, as far as that is possible
  * now. */
 void offer_say(struct transfers *x, struct transfer *t);
 void packed_send(struct transfers *x, struct lane *l, struct transfer *t);
-/* A message of a client was not Acked. */
+/* Tell the library that a message of a client was not Acked. */
 void client_send_failed(struct transfers *x, const struct transfer *t, uint8_t error);
 
 /* ---------------------------------------------------------------- transfers_begin.c */
@@ -218,9 +217,10 @@ void offers_fetch(struct transfers *x, struct lane *l, uint16_t ctx);
  * no memory. */
 void area_fill(struct area *a, uint32_t at, uint32_t len);
 bool transfer_fill(struct transfer *t);
-/* Does a PULL ask for that byte? */
+/* Return whether a transfer moves the byte at that offset: a PULL may ask for only some bytes, and
+ * a PACKED push takes only every other run. */
 bool transfer_has(const struct transfer *t, uint32_t at);
-/* Returns the bytes that a PUSH or PACKED moves. */
+/* Return the number of bytes that a PUSH or PACKED moves. */
 static inline uint32_t
 transfer_moves(const struct transfer *t)
 {
@@ -231,9 +231,9 @@ transfer_moves(const struct transfer *t)
 		: t->len / pair * PACKED_RUN + (rest < PACKED_RUN ? rest : PACKED_RUN);
 }
 
-/* Returns NULL, or what is wrong with how a transfer ended, with that errno or 0. *excusable: only
- * something that happened to the network or to a node explains that error. other: its partner, or
- * NULL. */
+/* Judge how a transfer ended, with that errno or 0. Return what is wrong with it, or NULL.
+ * *excusable: only something that happened to the network or to a node explains that error. other:
+ * the transfer's partner, or NULL. */
 const char *transfer_judge(const struct transfer *t, const struct transfer *other, int error,
 	bool *excusable);
 

@@ -10,7 +10,8 @@
 
 #include "transfers.h"
 
-/* Every address that the library uses must belong to an existing piece. */
+/* Return the bytes at an address that the library uses. Every such address must belong to an
+ * existing piece. */
 uint8_t *
 piece_bytes(struct transfers *x, const struct rma_bytes *b, uint64_t at, uint64_t len, bool write)
 {
@@ -124,7 +125,7 @@ area_pins(const struct transfers *x, const struct area *a, bool asked)
 	return n;
 }
 
-/* The context's registration ends; from now on it has another region in its place. */
+/* End a registration of the context's; from now on the context has another region in its place. */
 void
 area_end(struct transfers *x, struct client *c, unsigned slot, bool memory)
 {

@@ -60,7 +60,7 @@ transfer_has(const struct transfer *t, uint32_t at)
 
 enum found { AS_IT_WAS = 1, AS_IT_SHOULD = 2, OTHER = 4 };
 
-/* Returns what the memory of a transfer looks like at its end; a set of the above. */
+/* Return what the memory of a transfer looks like at its end, as a set of enum found. */
 static unsigned
 look_at_area(const struct transfer *t)
 {
@@ -98,7 +98,7 @@ look_at_local(const struct transfer *t, const struct transfer *offer)
 	return found;
 }
 
-/* Returns what is wrong with the bytes that a transfer left, or NULL. Bytes before and after it may
+/* Return what is wrong with the bytes that a transfer left, or NULL. Bytes before and after it may
  * happen to be equal. */
 static const char *
 judge_bytes(const struct transfer *t, const struct transfer *offer, int error)
@@ -119,8 +119,8 @@ judge_bytes(const struct transfer *t, const struct transfer *offer, int error)
 	return NULL;
 }
 
-/* Is the error explained by what happened to the memory, or by limits? other: the other side of a
- * rendezvous. */
+/* Return whether the error is explained by what happened to the memory, or by limits. other: the
+ * other side of a rendezvous. */
 static bool
 is_explained(const struct transfer *t, const struct transfer *other, int error)
 {

@@ -42,7 +42,7 @@ transfers_draw(struct transfers *x)
 	return r ^ r >> 31;
 }
 
-/* 0..n - 1 */
+/* Return a random number in 0..n - 1. */
 uint32_t
 transfers_below(struct transfers *x, uint32_t n)
 {

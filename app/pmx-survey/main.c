@@ -55,7 +55,8 @@ write_out(const char *path, const char *text)
 	return 0;
 }
 
-/* Returns an exit code. */
+/* Measure the network between the processes of the job; on rank 0, write the topology to `out`.
+ * Return an exit code. */
 static int
 survey(struct pmx_job *job, const char *out)
 {

@@ -520,7 +520,8 @@ remove_matching(const char *format, const char *dir, const char *prefix)
 	globfree(&found);
 }
 
-/* What EAL leaves behind, whoever of the node died how. */
+/* Remove the files that EAL leaves behind, whichever process of the node died and however it
+ * did. */
 static void
 remove_files(const struct options *o, const char *prefix)
 {

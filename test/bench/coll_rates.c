@@ -180,7 +180,8 @@ message(bool sends, uint32_t peer, uint64_t *data)
 	return r;
 }
 
-/* The same without a collective: every rank sends to all that it has to, and then waits. */
+/* Do the same as the collective, but by messages: begin all that this rank has to send and to
+ * receive, and then wait for it. */
 static void
 by_messages(void)
 {

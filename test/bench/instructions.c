@@ -62,7 +62,7 @@ receiver_count(void)
 	return fan > pairs ? fan : pairs;
 }
 
-/* Where the next message of that sender goes. */
+/* Return the context to which the next message of that sender goes. */
 static uint16_t
 receiver_of(unsigned sender)
 {
@@ -91,7 +91,7 @@ client_copy(struct pmx_context *c, unsigned share)
 	return n;
 }
 
-/* The same in send buffers, at once. */
+/* Send at most `share` messages from send buffers, all in one burst. Return how many it took. */
 static unsigned
 client_burst(struct pmx_context *c, unsigned share)
 {

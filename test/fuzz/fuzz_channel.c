@@ -12,8 +12,8 @@
  * 3. Times are real, so an input's course may differ a little between runs; a broken rule stays.
  * 4. Both nodes are polled in turn at any time. pmx_context_close polls its own node alone until
  *    all is delivered or given up: 16 ms here, in which frames would lie before the other node for
- *    longer than a network may hold them (three times rto_max, doc/wire.md), and its neighbours'
- *    messages could end in an error.
+ *    longer than a network may hold them (three times rto_max, doc/reference/wire.md), and its
+ * neighbours' messages could end in an error.
  */
 #include <signal.h>
 #include <sys/prctl.h>

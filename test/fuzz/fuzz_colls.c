@@ -43,7 +43,7 @@ struct early {
 	uint32_t number;
 };
 
-/* What is known of a member. */
+/* A member, with what the library is known to have heard of it. */
 struct member {
 	uint32_t heard;
 	bool loose;                          /* it is not known what was heard of it */
@@ -58,7 +58,7 @@ struct place {
 	struct member members[MEMBERS];
 };
 
-/* What the caller keeps of an index. */
+/* The record that the caller keeps of the collective at an index. */
 struct job {
 	bool runs; /* its end has not been told */
 	bool ended, made, valid;
@@ -191,8 +191,8 @@ chain(struct coll_step *s, uint16_t rank, uint16_t count)
 	return 3;
 }
 
-/* What comes from two members is combined in scratch, and goes to a third one, or to one of them.
- */
+/* Make the steps that combine in scratch what comes from two members, and send it to a third one,
+ * or to one of them. Return how many steps these are. */
 static uint32_t
 tree(struct coll_step *s, uint16_t rank, uint16_t count)
 {
@@ -404,7 +404,7 @@ take_list(struct input *in, struct job *j, const struct colls_seat *seat)
 		j->list.areas = 2;
 }
 
-/* Where the bytes of a step come from, or go to if that is all it does. */
+/* Return how many bytes the blocks have from which a step takes, or into which a RECV puts. */
 static uint64_t
 run_of(const struct job *j, const struct coll_step *s)
 {
@@ -700,7 +700,8 @@ comes(struct world *w, uint16_t place)
 
 static void places(struct world *w, const struct colls_place *p);
 
-/* What is known of all members when a collective is begun. */
+/* Note what is known of all members when a collective is begun: what may go to each of them, and
+ * which steps need no further permit. */
 static void
 greets(const struct place *p, struct job *j)
 {
@@ -726,7 +727,7 @@ greets(const struct place *p, struct job *j)
 	}
 }
 
-/* Whether a list can be run; it may be refused for other reasons, too. */
+/* Return whether a list can be run; it may be refused for other reasons, too. */
 static bool
 is_valid(const struct job *j)
 {
@@ -763,7 +764,7 @@ takes(struct world *w, uint32_t like)
 	return index;
 }
 
-/* What came early has been taken, if it still runs. */
+/* Note that the library has taken what came early for a collective, if that still runs. */
 static void
 early_is_taken(struct world *w, const struct job *j)
 {
@@ -1210,7 +1211,8 @@ make(struct world *w)
 	return colls_init(memory, &w->config);
 }
 
-/* What the spans hold goes to other memory; w->before is the image. */
+/* Copy what the spans of w->colls hold to the spans of `to`, and let that adopt it; w->before is
+ * the image. */
 static void
 copy(struct world *w, struct colls *to)
 {

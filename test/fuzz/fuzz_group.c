@@ -27,7 +27,7 @@ static const struct group_addr stranger = {2, 99};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What a context has of the group at a place. */
+/* The state of a context in the group at a place. */
 struct own {
 	bool used, listed, closed, opened, in_barrier, casts;
 	uint16_t ctx, count;

@@ -423,7 +423,8 @@ begin_core(unsigned k, struct input *in)
 
 /* ------------------------------------------------------------------ */
 
-/* What a good network and good applications do. */
+/* Play a turn of a good network and of good applications: deliver all frames, take all that has
+ * come, give room, and let `us` microseconds pass. */
 static void
 good_turn(uint32_t us)
 {

@@ -123,7 +123,7 @@ memory_of(void *world, uint16_t ctx, uint32_t number, uint64_t at, uint64_t len)
 								 : NULL;
 }
 
-/* Whose who has an odd number. */
+/* Return whether the peer is in the group: it is if the sum of their numbers is odd. */
 static bool
 is_member(void *world, uint16_t ctx, uint32_t group, uint16_t node, uint16_t peer)
 {

@@ -73,7 +73,8 @@ LLVMFuzzerInitialize(int *argc, char ***argv)
 	return 0;
 }
 
-/* What the library would do for a message that is offered, or for its receive. */
+/* Submit the transfer that the library would submit for a message that is offered, or for its
+ * receive. */
 static void
 offer(struct target *t, uint32_t place, uint8_t kind, const uint8_t *local)
 {
@@ -222,7 +223,7 @@ head_of(const struct target *t, struct input *in, struct wire_transfer *h, bool 
 	}
 }
 
-/* As deliver.c does with what the core gives it. */
+/* Give a message to the transfer service, as deliver.c does with what the core gives it. */
 static void
 hear(struct target *t, const struct wire_fields *f, const struct wire_transfer *h,
 	const uint8_t *bytes, uint32_t len)

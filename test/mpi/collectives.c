@@ -54,7 +54,7 @@ static MPI_Datatype types[6];
 static int type_count;
 static uint64_t seed = 1;
 
-/* The same at all ranks. */
+/* Return a random number below n, which is the same at all ranks. */
 static uint32_t
 below(uint32_t n)
 {

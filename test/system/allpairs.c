@@ -52,7 +52,7 @@ struct worker {
 static unsigned nodes, per_node, seconds;
 static const char *go_file;
 
-/* Which context of which node, and what is wrong. */
+/* Tell at which context of which node something is wrong, and what. */
 #define FAIL(w, format, ...) fail("%u:%u " format, (w)->own.node, (w)->own.context, ##__VA_ARGS__)
 
 static uint64_t

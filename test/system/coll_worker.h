@@ -20,7 +20,7 @@
 #define NO_RANK     UINT32_MAX   /* of nobody */
 #define LEN_MAX     (200u << 10) /* bytes of a block */
 
-/* How a collective ended at a member. */
+/* The end of a collective at a member. */
 struct outcome {
 	int64_t began_ns, ended_ns; /* 0: it did not */
 	int32_t error;
@@ -96,7 +96,8 @@ void calls_init(struct pmx_context *ctx, uint64_t len_max);
 /* Draw the collective of that number; len_max: as of calls_init. */
 void call_draw(struct call *c, uint64_t series, uint32_t number, struct pmx_group *group,
 	uint64_t len_max);
-/* The same with that verb, root, and length. */
+/* Make the collective of that number with that verb, root, and length, where call_draw() would draw
+ * them. */
 void call_set(struct call *c, enum verb verb, uint32_t root, uint64_t len, uint32_t number,
 	struct pmx_group *group);
 /* Put its data there and begin it; 0 or an error. slot: below SLOTS. */

@@ -268,7 +268,7 @@ call_set(struct call *c, enum verb verb, uint32_t root, uint64_t len, uint32_t n
 
 /* ------------------------------------------------------------------ buffers */
 
-/* Whose blocks a side has: all; only its own; none. */
+/* The members whose blocks a side has: none, only itself, or all. */
 enum has { NONE, ONE, ALL };
 
 static enum has
@@ -340,7 +340,8 @@ len_of(const struct call *c, uint32_t from, uint32_t to)
 	}
 }
 
-/* Where the blocks of a side lie: of a vector in any order, with gaps. Returns all bytes. */
+/* Choose where the blocks of a side lie: those of a vector in any order, with gaps. Return all
+ * bytes. */
 static uint64_t
 lay_out(const struct call *c, bool out, uint64_t *lens, uint64_t *begins, uint64_t *random)
 {
@@ -470,7 +471,8 @@ make_out(struct call *c, uint8_t *base, uint64_t *random)
 		put_out(c, c->want + AROUND, 0, all);
 }
 
-/* What is contributed goes to where the result will be. */
+/* Make the collective one in place: what is contributed goes to where the result will be, except
+ * that the root of a scatter has no output. */
 static void
 go_in_place(struct call *c)
 {

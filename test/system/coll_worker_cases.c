@@ -383,7 +383,8 @@ static const struct odd {
 #define ANOTHER_NETWORK                                                                            \
 	"switch s buffer=128K\nhost h[0-1]\nlink h[0-1] s bandwidth=1G latency=1us\n"
 
-/* Which member is the odd one: never rank 0, by which is judged. */
+/* Return which member is the odd one in case i. It is never rank 0, by which the others are
+ * judged. */
 static uint32_t
 odd_rank(uint32_t i)
 {
@@ -740,7 +741,7 @@ do_empty(struct member *m)
 
 /* ------------------------------------------------------------------ topologies */
 
-/* What is wrong with a topology is told. */
+/* Check that what is wrong with a topology is told. */
 static void
 do_topology(struct member *m)
 {

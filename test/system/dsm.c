@@ -150,7 +150,7 @@ count_up(uint64_t program, unsigned phase, unsigned piece)
 	}
 }
 
-/* What the piece holds after the phase, for all. */
+/* Note in the model what the piece holds after the phase, when all ranks have done their parts. */
 static void
 note(uint64_t program, unsigned phase, unsigned piece)
 {

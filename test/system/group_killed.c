@@ -84,7 +84,7 @@ took(int64_t since)
 		;
 }
 
-/* Whether somebody's death may end what he asks for so. */
+/* Return whether somebody's death may end what a member asks for with this error. */
 static bool
 is_of_death(int error)
 {
@@ -155,7 +155,7 @@ byte_of(uint32_t writer, uint32_t what)
 	return (uint8_t)(1 + writer * 16 + what);
 }
 
-/* Whether all living members' parts are there. */
+/* Check that all living members' parts are there. */
 static void
 look_for(const char *what, const uint8_t *bytes, uint32_t kind)
 {

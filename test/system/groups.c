@@ -165,7 +165,8 @@ draw_from(uint64_t *random)
 	return (uint32_t)(*random >> 33);
 }
 
-/* What a writer adds in a round: under the lock anywhere, otherwise to bytes that are its own. */
+/* Change the bytes as a writer does in a round: anywhere in a round under the lock, otherwise only
+ * those that are its own. */
 static void
 change(uint8_t *to, unsigned rank, unsigned round, unsigned writers)
 {

@@ -26,7 +26,7 @@ extern death_hook at_death;
 void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* The program cannot go on. That is told, and its exit code is 1. */
 void die(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
-/* The same because of what a verb gave. */
+/* Tell that the program cannot go on because of what a verb gave, and exit with code 1. */
 void die_of(const char *what, int result) __attribute__((noreturn));
 /* A verb that fails ends the program. */
 void must_succeed(const char *what, int result);

@@ -166,8 +166,8 @@ bystander(const char *instance, uint16_t number)
 	}
 }
 
-/* As many tries as time allows: a number may be still in use, and a primary that is busy may turn
- * one away. */
+/* Open a context as a thin client, with as many tries as time allows, and let it send itself a
+ * number. Its own number may be still in use, and a primary that is busy may turn one away. */
 static int
 open_within(const char *instance, uint16_t number, double seconds)
 {
@@ -419,8 +419,8 @@ set_blocking(int fd, bool blocking)
 	fcntl(fd, F_SETFL, blocking ? flags & ~O_NONBLOCK : flags | O_NONBLOCK);
 }
 
-/* What a descriptor of the engine's would block on, it finds here: flags are the file's, and not
- * the descriptor's. */
+/* Fill the engine's descriptors and make them block, so that the engine would block when it rings
+ * them: flags are the file's, and not the descriptor's. */
 static __attribute__((noreturn)) void
 wake(const char *instance, uint16_t number)
 {
@@ -451,7 +451,8 @@ wake(const char *instance, uint16_t number)
 	stay("done");
 }
 
-/* Whose bells are these when the context has another owner? */
+/* Close the context, but keep its bells, and go on to ring them or to take what rings: whose are
+ * they when the context has another owner? */
 static __attribute__((noreturn)) void
 keep(const char *instance, uint16_t number, const char *how)
 {
@@ -635,7 +636,8 @@ unanswered(void)
 	return fd;
 }
 
-/* What is passed, and how; 0: nothing more is to be sent. */
+/* Put the descriptors that are to be passed to fds, or pass them here, as `how` says. Return how
+ * many are still to be passed; 0: nothing more is to be sent. */
 static unsigned
 slow_things(const char *how, int sock, struct attach_request *request, int *fds)
 {
@@ -819,7 +821,7 @@ hungry(const char *instance)
 	stay("done");
 }
 
-/* Whose connection ends comes again. */
+/* Keep `count` connections open: for each one that ends, dial again. */
 static __attribute__((noreturn)) void
 many(const char *instance, unsigned count)
 {
@@ -864,7 +866,7 @@ before(const char *instance)
 	return 0;
 }
 
-/* As many contexts as the primary gives. */
+/* Take as many contexts as the primary gives. */
 static __attribute__((noreturn)) void
 take_all(const char *instance)
 {

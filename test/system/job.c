@@ -244,7 +244,7 @@ intrude(struct pmx_context *ctx, const char *file)
 	printf("refused by %u\n", n);
 }
 
-/* As a process of no job. */
+/* Act as a process of no job: try to reach the contexts of a job that are listed in the file. */
 static int
 strange(const char *file)
 {

@@ -38,7 +38,7 @@
 #define SEND_BUFFERS 64
 #define UNEXPECTED   8
 
-/* Of the configuration; what differs between cases. */
+/* The settings of the configuration that differ between cases. */
 struct settings {
 	unsigned mtu, rto_max_us, retries;
 	const char *idle;         /* NULL: adaptive */

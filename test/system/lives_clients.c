@@ -6,8 +6,8 @@
 
 /* ------------------------------------------------------------------ 1: messages */
 
-/* What had arrived is received once: before, between and after; in whatever life the application
- * asks. */
+/* Check that what had arrived is received once, whenever the application asks: before its primary
+ * ends, between two primaries, and in whatever life comes after. */
 void
 unread_messages_come_once(void)
 {
@@ -42,7 +42,8 @@ unread_messages_come_once(void)
 	all_works(ctx, 0, other, 1);
 }
 
-/* The same of matched messages, and with several ends one after the other. */
+/* Check that matched messages that had arrived are received once, too, and with several ends of the
+ * primary one after the other. */
 void
 unread_matched_messages_come_once(void)
 {
@@ -499,8 +500,8 @@ kill_later(void *arg)
 	return NULL;
 }
 
-/* As many matched messages as may wait do, and more have landed: nobody takes these in, and a wait
- * ends all the same. */
+/* Check that a wait ends although as many matched messages wait as may, and more have landed, which
+ * nobody takes in. */
 void
 full_queues_do_not_hold_waits(void)
 {

@@ -377,8 +377,8 @@ log_says(const char *text)
 	return strstr(all, text) != NULL;
 }
 
-/* Who sleeps, and when, may differ; whether anybody has to be woken may not: clients know it from
- * their channels. */
+/* Check that primaries which sleep at other times may follow each other, but not those which differ
+ * in whether anybody has to be woken: clients know that from their channels. */
 void
 primaries_that_sleep_follow_each_other(void)
 {
@@ -419,7 +419,8 @@ several_lanes_are_not_taken_over(void)
 	end(SIGTERM);
 }
 
-/* What a primary asks that wants to take over: it asks this process, and is ended. */
+/* Start a primary that wants to take over, put the question that it asks to `bytes`, and kill it:
+ * it asks this process. Return the length of the question. */
 static size_t
 question_of_an_heir(uint8_t *bytes, size_t size)
 {

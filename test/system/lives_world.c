@@ -134,7 +134,7 @@ begin(void)
 	MUST(until_ready(ready) == 0, "a primary does not start");
 }
 
-/* What a process ended with; within PATIENCE_US. */
+/* Return the status with which a process ended. It has to end within PATIENCE_US. */
 int
 ended(pid_t pid)
 {

@@ -351,7 +351,7 @@ delivered_sends_that_nobody_asks_about_end(void)
 	}
 }
 
-/* What ended while the library looked must not be slept over. */
+/* Check that a client does not sleep over what ended while the library looked. */
 static void
 nobody_sleeps_over_an_end(const char *matching, uint64_t len, uint32_t flags)
 {

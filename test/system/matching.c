@@ -28,8 +28,8 @@ const char *rendezvous = "auto";
 static unsigned pool_before[NODES];
 static uint64_t operations = 200000;
 
-/* Where the engine matches it frees entries by itself: what one poll lands may be overwritten in
- * the next one, so the model looks in between. */
+/* Poll a node, and let the model look at what has landed. An engine that matches frees entries by
+ * itself: what one poll lands may be overwritten in the next one, so the model looks in between. */
 static void
 node_poll(unsigned n)
 {

@@ -103,7 +103,7 @@ void end_done_asking(unsigned at);
 void model_match(struct receive *r, struct message *m);
 /* The oldest message that it takes; out of the list if `take`. */
 struct message *model_waiting(struct end *e, const struct receive *r, bool take);
-/* What landed since, in the order of the ring; called before the library looks. */
+/* Take in what landed since, in the order of the ring. Call this before the library looks. */
 void model_landed(struct end *e);
 void message_check_status(const char *what, const struct pmx_status *s, const struct message *m);
 void receive_check(const struct receive *r, int result, const struct pmx_status *status);

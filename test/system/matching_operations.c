@@ -119,7 +119,7 @@ want_something(struct receive *r, unsigned at, bool everything)
 	r->m.ignore = r->ignore;
 }
 
-/* Where it shall go. */
+/* Choose where the bytes of a receive shall go, and take the memory for them. */
 static void
 room_for(struct end *e, struct receive *r)
 {
@@ -289,7 +289,7 @@ ops_cancel(unsigned at)
 	e->posted--;
 }
 
-/* What must be where the diff was received. */
+/* Free a message if its send has ended and it was received. */
 static void
 maybe_free(struct message *m)
 {

@@ -605,7 +605,8 @@ waits(void)
 	done("waiting");
 }
 
-/* What is sent to an endpoint that has ended does not reach the next one of its number. */
+/* Check that what is sent to an endpoint that has ended does not reach the next one of its
+ * number. */
 static void
 successors(void)
 {
@@ -639,7 +640,8 @@ successors(void)
 	done("successors");
 }
 
-/* What fi_getinfo() says of that node and service, and nothing else. */
+/* Return what fi_getinfo() says of that node and service, asked with the hints `like` and nothing
+ * else. */
 static struct fi_info *
 named(const struct fi_info *like, const char *node, const char *service, uint64_t flags)
 {

@@ -21,7 +21,7 @@ static uint8_t region[REGION] __attribute__((aligned(64)));
 static struct fid_mr *mr;
 static bool by_address;
 
-/* What names a byte of the region. */
+/* Return what names a byte of the region: its address, or its offset. */
 static uint64_t
 at(size_t offset)
 {
@@ -210,7 +210,7 @@ crowd(void)
 	done("posting_transfers_never_fails");
 }
 
-/* What is not allowed ends with an error, and touches nothing. */
+/* Check that what is not allowed ends with an error, and touches nothing. */
 static void
 refusals(void)
 {
@@ -517,9 +517,9 @@ fails_with(void *context, int error)
 		die("another operation failed, with %d (%s)", e.err, fi_strerror(e.err));
 }
 
-/* What waits for an endpoint that has ended ends with an error: transfers, promised messages,
- * receives of promised messages; and so does what is meant for it when another one has its
- * number. */
+/* Check that what waits for an endpoint that has ended ends with an error: transfers, promised
+ * messages, receives of promised messages; and so does what is meant for it when another one has
+ * its number. */
 static void
 ends(void)
 {

@@ -17,7 +17,8 @@
 #define MEMBERS_MAX 16
 #define LONGEST     20480u /* bytes of a message or a push */
 
-/* What a member does to every other. Each kind has its own sequence in each direction. */
+/* The things that a member does to every other. Each kind has its own sequence in each
+ * direction. */
 enum kind {
 	PLAIN,   /* messages */
 	MATCHED, /* pmx_isend() and pmx_irecv() */

@@ -34,7 +34,7 @@
 
 enum { AREA_INBOX = 1, AREA_CONSTANT, AREA_COUNTER };
 
-/* What a plain message is about. */
+/* The subject of a plain message. */
 enum says {
 	SAYS_PLAIN,   /* its sequence, then bytes */
 	SAYS_PUSHED,  /* that push has ended */
@@ -446,7 +446,7 @@ push_next(struct flow *f)
 	s->number = (uint32_t)f->begun[PUSHED]++;
 }
 
-/* Whether a transfer has ended, now or before. */
+/* Return whether a transfer has ended, now or before. */
 static bool
 has_ended(struct flow *f, struct slot *s, const char *what)
 {
@@ -631,7 +631,8 @@ stop_self(unsigned every_ms)
 	next_us = now_us() + (int64_t)(draw() % (every_ms * 2000u));
 }
 
-/* Whether all that this member has begun has ended, so that it may tell its totals. */
+/* Return whether all that this member has begun with a peer has ended, so that it may tell its
+ * totals. */
 static bool
 is_idle(const struct flow *f)
 {

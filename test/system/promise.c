@@ -50,7 +50,7 @@ open_all(void)
 	}
 }
 
-/* That many messages to one context: all are Acked. */
+/* Send that many messages to one context, and wait until all are Acked. */
 static void
 fill(struct pmx_context *from, struct pmx_addr to, unsigned messages)
 {

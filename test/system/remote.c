@@ -158,9 +158,10 @@ end_app(struct app *a)
 	}
 }
 
-/* What the initiator and the target do in turn. */
+/* The steps that the initiator and the target do in turn. */
 
-/* How often it asked. */
+/* Let the initiator say hello to the target. Return how often it asked, or 0 if it does not
+ * tell. */
 static unsigned
 do_hello(struct app *i, const struct app *t)
 {
@@ -182,7 +183,7 @@ do_check(struct app *t, unsigned salt, unsigned long_first, unsigned long_last)
 	hear(t, "checked", WORK_S);
 }
 
-/* What the others had to say when one failed: the cause may be theirs. */
+/* Print what the others had to say when one failed: the cause may be theirs. */
 static void
 print_last_words(void)
 {

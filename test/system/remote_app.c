@@ -20,7 +20,7 @@ pattern_byte(unsigned where, uint64_t salt, uint64_t at)
 	return (uint8_t)(pattern(where, salt, at / 8) >> at % 8 * 8);
 }
 
-/* What stands at `at` and behind it. */
+/* Fill memory with the bytes of the pattern that stand at `at` and behind it. */
 void
 fill(uint8_t *p, uint64_t len, unsigned where, uint64_t salt, uint64_t at)
 {
@@ -183,7 +183,8 @@ open_context(uint16_t number)
 	return c;
 }
 
-/* As a thin client no engine reaches memory of malloc: it is adopted. */
+/* Return whether this is a thin client. No engine of such a client reaches memory of malloc, so it
+ * is adopted. */
 static bool
 thin(void)
 {
@@ -226,7 +227,8 @@ get_memory(uint64_t len)
 	}
 }
 
-/* How it ended, as pmx_transfer_done; -ETIME: it did not. */
+/* Wait for the end of a transfer and return how it ended, as pmx_transfer_done; -ETIME: it did
+ * not. */
 int
 wait_for(struct pmx_context *c, pmx_transfer_id id)
 {
@@ -268,7 +270,8 @@ transfer(bool pull, const struct pmx_transfer *t)
 const uint64_t sizes[SIZES] = {1, 7, 8, 63, 64, 1000, 1408, 1409, 4096, 8904, 8905, 65536, 100001,
 	1 << 20, 4 << 20};
 
-/* Where those of size k go: at any alignment, with something between them. */
+/* Return where the slice of size k begins. Slices lie at any alignment, with something between
+ * them. */
 uint64_t
 slice_at(unsigned k)
 {

@@ -49,7 +49,7 @@ end_remote_context(const struct end *end)
 	return rma_channel(ch)->rma->contexts[ch->ctx];
 }
 
-/* What is under way, for who wants to know why it goes on no more. */
+/* Print what is under way, for whoever wants to know why nothing goes on. */
 static void
 print_state(void)
 {

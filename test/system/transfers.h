@@ -64,7 +64,7 @@ extern const char *ports[NODES]; /* on a bus; NULL: the loop link */
 void nodes_poll(void);
 /* Filled, and then private to this process: unless adopted, reached by the kernel. */
 uint8_t *memory_mapped(uint64_t len);
-/* What its engine has of a context's remote memory. */
+/* Return what a context's engine has of the context's remote memory. */
 struct context *end_remote_context(const struct end *end);
 
 /* transfers_tasks.c */

@@ -78,7 +78,7 @@ random_overlay(uint32_t hosts)
 	return parsed(text);
 }
 
-/* Where a block begins in a buffer of all blocks. */
+/* Return where a block begins in a buffer of all blocks. */
 static inline uint64_t
 block_at(const struct coll_blocks *b, uint32_t block)
 {

@@ -35,7 +35,8 @@ pair_poll(void)
 	pmx_node_poll(nodes[1]);
 }
 
-/* As a port that gives mbufs back late: who sends one again before that must not write to it. */
+/* The frames that a node's port still has. It gives mbufs back late, and whoever sends one again
+ * before that must not write to it. */
 static struct late {
 	struct rte_mbuf *sent[64];
 	unsigned frames;
@@ -75,7 +76,8 @@ late_flush(void)
 	keep_and_lose = 0;
 }
 
-/* Which transfer messages a node sends: frames begin with the header here. */
+/* Count the transfer messages that a node sends, by their operations, and send all on: frames begin
+ * with the header here. */
 static uint16_t
 tap_tx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
 {

@@ -38,7 +38,7 @@ struct link_config loop_config(const char *name, const char *fault);
 /* a with faults, b without. */
 void link_pair_open_loop(const char *fault, uint32_t descriptors);
 struct link_config udp_config(uint32_t queues);
-/* Where an open link listens: its text has the port that the kernel chose. */
+/* Return the address at which an open link listens: its text has the port that the kernel chose. */
 struct link_addr link_addr_of(const struct link *l);
 uint16_t link_port_of(const struct link *l);
 struct link_stats link_stats_of(struct link *l);

@@ -292,7 +292,8 @@ net_hold(struct net *net, unsigned node, unsigned ctx)
 	a->held = a->frozen;
 }
 
-/* What net_park and net_load give to the core: the node, and how many handles there were. */
+/* The argument that net_park and net_load give to the core: the node, and how many handles there
+ * were. */
 struct swapping {
 	struct net *net;
 	unsigned node;
@@ -330,7 +331,7 @@ mark_handle(void *arg, uint64_t handle, uint32_t len, bool sent)
 	return mark(s, handle, sent, true);
 }
 
-/* What was sent while the context was parked has no mark. */
+/* Take the mark from a handle: what was sent while the context was parked has none. */
 static uint64_t
 unmark_handle(void *arg, uint64_t handle, uint32_t len, bool sent)
 {

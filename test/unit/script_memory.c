@@ -152,7 +152,7 @@ transfers__parts(void **state)
 	script_judge(__func__);
 }
 
-/* What is short waits for what is long; both sides are told. */
+/* Check that what is short waits for what is long, and that both sides are told. */
 void
 transfers__order_and_events(void **state)
 {

@@ -269,7 +269,7 @@ flow_of(uint16_t src_node, uint16_t src_ctx, uint16_t dst_ctx)
 	return &r.flows[i];
 }
 
-/* Which frame of which flow, and what it says of the flow back. */
+/* Say which frame of which flow this is, and what it says of the flow back. */
 static void
 say_flow(struct text *t, const struct wire_hdr *h)
 {

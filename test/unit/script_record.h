@@ -19,7 +19,7 @@ void record_begin(const char *step);
 void record_memory(const void *addr, uint64_t len);
 /* A node gives a frame to its link. */
 void record_frame(unsigned node, const struct rte_mbuf *m);
-/* What an application is told. */
+/* Record what an application is told. */
 void record_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 uint64_t record_sum(const void *bytes, uint64_t len);
 /* The step ends: its frames are counted. All: no lines are folded into digests. The text lives

@@ -168,7 +168,7 @@ eal_base__is_where_the_eal_of_this_user_looks(void **state)
 	assert_string_equal(eal_base(), getuid() == 0 ? "/var/run" : "/tmp");
 }
 
-/* As an ordinary user, whose directory it must be. */
+/* Check as an ordinary user that own sockets are only in a directory that is this user's. */
 static void
 own_sockets__are_in_a_directory_of_this_user_only(void **state)
 {

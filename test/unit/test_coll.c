@@ -51,8 +51,8 @@ struct world {
 	uint64_t outstanding_most;
 };
 
-/* Where byte `offset` of a step's buffer lies. At most *len bytes from there on lie together, which
- * becomes how many. */
+/* Return where byte `offset` of a step's buffer lies. At most *len bytes from there on lie
+ * together; set *len to how many. */
 static uint8_t *
 bytes_of(struct world *w, uint32_t rank, const struct coll_step *s, bool to, uint32_t index,
 	uint64_t offset, uint64_t *len)
@@ -196,7 +196,8 @@ given(uint32_t rank, uint64_t i)
 	return (uint8_t)(rank * 37 + i * 11 + (i >> 8) + 5);
 }
 
-/* What the OUT of the rank at a place is to hold; false: nothing is said about it. */
+/* Set *out to what byte i of a block is to be in the OUT of the rank at a place. Return false if
+ * nothing is said about it. */
 static bool
 wanted(const struct world *w, uint32_t place, uint32_t block, uint64_t i, uint8_t *out)
 {
@@ -454,8 +455,7 @@ coll_plan__random(void **state)
 	}
 }
 
-/* The worked example of the design: its section 2. */
-/* Whether a plan's messages are all between those that may connect. */
+/* Return whether a plan's messages are all between those that may connect. */
 static bool
 keeps_to_pairs(const struct coll_plan *p, const struct topology *t, const uint16_t *nodes)
 {
@@ -470,7 +470,7 @@ keeps_to_pairs(const struct coll_plan *p, const struct topology *t, const uint16
 	return true;
 }
 
-/* Which ranks the first one reaches by way of others. */
+/* Return whether the first rank reaches all others, directly or by way of others. */
 static bool
 are_joined(const struct topology *t, const uint16_t *nodes, uint32_t ranks)
 {
@@ -560,6 +560,7 @@ coll_plan__overlays(void **state)
 	assert_true(relayed > n / 4 && unreached > n / 50 && others > n / 50);
 }
 
+/* The worked example of the design: its section 2. */
 static const char worked[] = "switch s0\nswitch s1\nhost r\nhost a\nhost b\nhost c\nhost d\n"
 			     "link r s0 bandwidth=1G latency=5us\n"
 			     "link a s0 bandwidth=%s latency=5us\n"
@@ -792,7 +793,8 @@ coll_check__refuses(void **state)
 	assert_int_equal(checked(s, COLL_STEPS_MAX + 1), -EINVAL);
 }
 
-/* What streams with a step that does not use the scratch would empty it before anything came. */
+/* Check that a step may not stream with one that does not use the scratch: it would empty the
+ * scratch before anything came. */
 static void
 coll_check__streams_with_another(void **state)
 {
@@ -1066,8 +1068,8 @@ coll_plan__far_clusters(void **state)
 	topology_free(t);
 }
 
-/* Of short blocks from afar come without permits as many as fit half of the least port, the
- * farthest ones; within a cluster none do, and no long ones. */
+/* Check which blocks come without permits: of short ones from afar as many as fit half of the least
+ * port, the farthest ones; within a cluster none do, and no long ones. */
 static void
 coll_plan__unasked_from_afar(void **state)
 {
@@ -1306,7 +1308,7 @@ coll_exec_share__slows_the_clock(void **state)
 	assert_int_equal(step, l.count);
 }
 
-/* How busy plans say that they keep lines. */
+/* Check what plans say of how busy they keep lines. */
 static void
 coll_plan__says_how_busy_lines_are(void **state)
 {
@@ -1358,7 +1360,7 @@ coll_plan__says_how_busy_lines_are(void **state)
 	topology_free(t);
 }
 
-/* What goes a slower way than its host's line goes at the rate of that way. */
+/* Check that what goes a slower way than its host's line goes at the rate of that way. */
 static void
 coll_plan__paces_slower_ways(void **state)
 {
@@ -1522,7 +1524,7 @@ coll_plan__streams_from_afar(void **state)
 	topology_free(t);
 }
 
-/* What a plan's text may not say, and the sentences about it. */
+/* Check that a plan's text is refused for what it may not say, and with which sentence. */
 static void
 coll_plan_read__refuses(void **state)
 {

@@ -50,7 +50,7 @@ struct flight {
 	uint8_t bytes[MESSAGE];
 };
 
-/* What the caller of colls keeps of each index. */
+/* The record that the caller of colls keeps of each index. */
 struct job {
 	struct coll_list list;
 	struct coll_step *steps;
@@ -236,7 +236,8 @@ given(uint32_t n, uint32_t rank, uint64_t i)
 	return (uint8_t)(n * 101 + rank * 37 + i * 11 + (i >> 8) + 5);
 }
 
-/* What a rank's OUT is to hold at a place; false: nothing is said about it. */
+/* Set *out to what byte i of a block is to be in a rank's OUT. Return false if nothing is said
+ * about it. */
 static bool
 wanted(const struct job *j, uint32_t block, uint64_t i, uint8_t *out)
 {
@@ -673,7 +674,8 @@ departs(struct lane *l, const struct colls_do *d)
 		;
 }
 
-/* What the group knows ends what waits for who has gone. */
+/* Break the collectives of a lane that wait for a rank that has gone, at those members whose group
+ * knows of it. */
 static void
 break_some(struct lane *l)
 {
@@ -1257,7 +1259,8 @@ colls_message__malformed(void **state)
 	small_ends();
 }
 
-/* What comes before its collective is begun. */
+/* Check what is taken, and what is bad, of the messages that come before their collective is
+ * begun. */
 static void
 colls_message__early(void **state)
 {
@@ -1324,7 +1327,7 @@ colls_message__permits(void **state)
 	small_ends();
 }
 
-/* Who runs ahead is held back, and then goes on. */
+/* Check that a member that runs ahead is held back, and then goes on. */
 static void
 colls_next__ahead(void **state)
 {
@@ -1387,7 +1390,7 @@ colls_fail__ends_with_no_success(void **state)
 	small_ends();
 }
 
-/* What goes without a permit has to fit the memory in which it may wait. */
+/* Check that what goes without a permit has to fit the memory in which it may wait. */
 static void
 colls_begin__eager_too_long(void **state)
 {
@@ -1445,7 +1448,8 @@ colls_message__verdicts(void **state)
 	small_ends();
 }
 
-/* That a plan differs from what others have said before this side begins. */
+/* Check that it is noticed when a plan differs from what others have said before this side
+ * begins. */
 static void
 colls_begin__differs_from_what_was_said(void **state)
 {
@@ -1480,7 +1484,8 @@ colls_begin__differs_from_what_was_said(void **state)
 	small_ends();
 }
 
-/* That a plan differs is noticed as long as its collective runs, whatever has been begun since. */
+/* Check that a plan that differs is noticed as long as its collective runs, whatever has been begun
+ * since. */
 static void
 colls_message__differs_after_many(void **state)
 {
@@ -1535,7 +1540,8 @@ colls_leave__hears_nothing(void **state)
 	small_ends();
 }
 
-/* What a member has yet to tell others of an end is out, so that it does not leave before. */
+/* Check that a collective is out as long as a member has yet to tell others of its end, so that the
+ * member does not leave before. */
 static void
 colls_is_out__verdict_to_be_told(void **state)
 {
@@ -1558,8 +1564,8 @@ colls_is_out__verdict_to_be_told(void **state)
 	small_ends();
 }
 
-/* What others still send of a collective that the group has ended here is not against the protocol.
- */
+/* Check that what others still send of a collective that the group has ended here is not against
+ * the protocol. */
 static void
 colls_break__later_messages_are_good(void **state)
 {

@@ -384,7 +384,7 @@ config_read__name(void **state)
 	}
 }
 
-/* What would be refused when the node starts is refused when it is read. */
+/* Check that what would be refused when the node starts is refused when it is read. */
 static void
 config_read__would_not_start(void **state)
 {
@@ -525,7 +525,8 @@ config_read__ip6(void **state)
 		"(text):7: [nodes] 1:", "for driver = udp");
 }
 
-/* What follows a number is not left unread, and no number wraps around to another. */
+/* Check that what follows a number is not left unread, and that no number wraps around to
+ * another. */
 static void
 config_read__numbers_are_read_to_their_end(void **state)
 {

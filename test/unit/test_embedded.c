@@ -316,8 +316,8 @@ client__a_probe_by_a_posted_receive_is_answered(void **state)
 	assert_int_equal(counters[ENGINE_bad_submissions], 1);
 }
 
-/* Who asks and takes no answers: there is a place for so many, they stay in order, and what comes
- * then is not answered. */
+/* Check a client that asks and takes no answers: there is a place for a number of answers, which
+ * stay in order, and what it asks beyond that is not answered. */
 static void
 client__answers_that_nobody_takes_are_not_written_over(void **state)
 {
@@ -650,8 +650,8 @@ abort__what_waits_for_room_ends(void **state)
 	assert_int_equal(pmx_context_open(&ctx[1][1], nodes[1], 1, NULL), 0);
 }
 
-/* Who sleeps in poll() is woken when the primary ends, and need not wait for the end of its
- * process. In a process of its own, for no lane may run any more. */
+/* Check that whoever sleeps in poll() is woken when the primary ends, and need not wait for the end
+ * of its process. This runs in a process of its own, for no lane may run any more. */
 static void
 end__wakes_who_sleeps(void **state)
 {
@@ -721,7 +721,7 @@ send__a_refusal_comes_at_once_and_is_never_taken_for_success(void **state)
 	}
 }
 
-/* What a context sends waits for its receiver if it was opened to do so. */
+/* Check that what a context sends waits for its receiver if the context was opened to do so. */
 static void
 send__waits_for_the_opening_if_asked_to(void **state)
 {

@@ -105,7 +105,8 @@ static const struct {
 	{PMX_ATOMIC_MSWAP, 2, true},
 };
 
-/* As many elements as go at once, in the midst of others that must stay. */
+/* Do every operation on every type, on as many elements as go at once, in the midst of others that
+ * must stay. */
 static void
 all_operations(struct pmx_context *from, const struct pmx_remote *r, uint8_t *at)
 {
@@ -314,7 +315,7 @@ atomic__exactly_once_over_a_bad_link(void **state)
 
 /* ------------------------------------------------------------------ order, ends, refusals */
 
-/* What is ordered comes after all that was before it: the last number stays. */
+/* Check that what is ordered comes after all that was before it: the last number stays. */
 static void
 atomic__ordered(void **state)
 {

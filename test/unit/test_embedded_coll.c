@@ -276,7 +276,8 @@ make_call(struct call *c, unsigned number)
 	}
 }
 
-/* Where the blocks of `from` ranks begin, with a gap behind each. */
+/* Set where the blocks of all members begin, with a gap behind each. Return where the last gap
+ * ends. */
 static uint64_t
 spread(const uint64_t *lens, uint64_t *begins)
 {
@@ -1145,7 +1146,7 @@ coll__by_a_function(void **state)
 	}
 }
 
-/* What the environment says of plans: what is wrong is refused, and then may be mended. */
+/* Check what the environment says of plans: what is wrong is refused, and then may be mended. */
 static void
 coll__environment(void **state)
 {
@@ -1249,7 +1250,8 @@ coll__plans_from_files(void **state)
 	unsetenv("PMX_COLL_PLANS");
 }
 
-/* What the engine did not count as bad, it did. */
+/* Return how many submissions the engine of a node counted as bad. What it did not count as bad, it
+ * did. */
 static uint64_t
 bad_submissions(unsigned n)
 {
@@ -1343,8 +1345,8 @@ coll__the_engine_refuses(void **state)
 	random_calls(20);
 }
 
-/* The same sums have the same bits at all members and in every run, on a link that loses and
- * reorders. */
+/* Check that the same sums have the same bits at all members and in every run, on a link that loses
+ * and reorders. */
 static void
 floats_have_the_same_bits(uint64_t count_max)
 {

@@ -264,7 +264,7 @@ group__tries(void **state)
 	assert_int_equal(ended[2], 0);
 }
 
-/* What is wrong is refused by the library, with a reason, and nothing happens. */
+/* Check that what is wrong is refused by the library, with a reason, and that nothing happens. */
 static void
 group__refuses_what_is_wrong(void **state)
 {
@@ -658,7 +658,7 @@ group__multicast_in_parts(void **state)
 	pmx_group_set_free(set);
 }
 
-/* What differs from one twin goes to two sets at once: neither ends the other's. */
+/* Check that what differs from one twin may go to two sets at once: neither ends the other's. */
 static void
 group__multicasts_of_one_twin(void **state)
 {
@@ -783,7 +783,8 @@ group__multicasts_in_order(void **state)
 	pmx_group_set_free(set);
 }
 
-/* Who has left, or has no such area, is named; the others have it. */
+/* Check that a multicast names the member that has left, or has no such area, and that the others
+ * have the bytes. */
 static void
 group__multicast_says_who_has_it_not(void **state)
 {
@@ -1349,7 +1350,7 @@ rhi_sub__refuses(void **state)
 	assert_int_equal(pmx_deregister(ctx[3], copies[3].key), 0);
 }
 
-/* What a group was asked for counts like a transfer. */
+/* Check that what a group was asked for counts like a transfer in pmx_sync_wait(). */
 static void
 rhi_sync__waits_for_groups(void **state)
 {

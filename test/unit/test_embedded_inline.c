@@ -161,7 +161,8 @@ inline__a_context_with_few_buffers(void **state)
 	pmx_context_close(x);
 }
 
-/* Where mbufs are few, contexts have fewer of these, or none, and all else is as before. */
+/* Check that contexts have fewer inline sends, or none, where mbufs are few, and that all else is
+ * as before. */
 static void
 inline__none_is_refused_for_want_of_them(void **state)
 {

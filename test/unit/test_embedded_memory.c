@@ -214,7 +214,8 @@ pull__what_the_port_still_has_is_sent_again_as_a_copy(void **state)
 	assert_true(c[ENGINE_tx_still_queued] > 50);
 }
 
-/* Who asked answers no more: what was to be answered is forgotten, so that others may ask. */
+/* Check that what was to be answered is forgotten when the one who asked answers no more, so that
+ * others may ask. */
 static void
 pull__a_peer_that_fails_leaves_no_question(void **state)
 {
@@ -240,7 +241,7 @@ pull__a_peer_that_fails_leaves_no_question(void **state)
 	UNTIL(x->frames_free == x->cfg.frames_max);
 }
 
-/* What node 1 has of remote memory of its context 0. */
+/* Return what node 1 has of remote memory of its context 0. */
 static const struct context *
 remote_context(void)
 {
@@ -340,7 +341,8 @@ rhi_sig__notifications_that_wait_end_with_their_context(void **state)
 	check_requests();
 }
 
-/* Whose memory was pulled is told when the puller has it: who may read, and no one else. */
+/* Check that the owner of memory that was pulled is told when the puller has it. For that a puller
+ * needs the right to read, and no other right. */
 static void
 rhi_sig__a_pull_tells_its_target(void **state)
 {

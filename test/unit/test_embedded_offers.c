@@ -147,7 +147,8 @@ offered_to_a_former_life(const char *matching)
 	assert_int_equal(status.error, -ECONNRESET);
 }
 
-/* What was offered to a context ends with it, though its next life is the first to speak. */
+/* Check that what was offered to a context ends with it, though its next life is the first to
+ * speak. */
 static void
 offered_and_reopened(const char *matching)
 {

@@ -148,7 +148,7 @@ stop__receives_nothing(void **state)
 	}
 }
 
-/* What it submits is bounded, and none of it is lost. */
+/* Check that what a stopped context submits is bounded, and that none of it is lost. */
 static void
 stop__submissions_wait(void **state)
 {

@@ -137,8 +137,8 @@ context_read_stat__last_error(void **state)
 	assert_int_equal(stat.last_error, -EHOSTUNREACH);
 }
 
-/* What waits for a node that does not answer, and what waits for room at a context of this node, is
- * taken back; it ends so, and is not delivered. */
+/* Check that what waits for a node that does not answer, and what waits for room at a context of
+ * this node, can be taken back: it ends with -ECANCELED, and is not delivered. */
 static void
 send_cancel__what_has_not_left(void **state)
 {

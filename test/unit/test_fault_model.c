@@ -83,7 +83,7 @@ same_verdict(const struct fault_verdict *a, const struct fault_verdict *b)
 	return 1;
 }
 
-/* How many of 10000 verdicts are the same for both configs. */
+/* Return how many of 10000 verdicts are the same for both configs. */
 static uint32_t
 count_same(const struct fault_config *a, const struct fault_config *b)
 {

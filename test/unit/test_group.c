@@ -40,7 +40,7 @@
 
 enum life { ABSENT, MEMBER, LEAVING, AWAY, DEAD };
 
-/* What a member has of a shared region. Its bytes are a set of updates. */
+/* The state that a member has of a shared region. Its bytes are a set of updates. */
 struct copy {
 	uint32_t number; /* of the copying */
 	bool asks, in, leaves, copying, copied;
@@ -787,7 +787,7 @@ stops(unsigned n)
 		groups_start(w.groups[node_of(n)], ctx_of(n), w.now);
 }
 
-/* What ends is to be started first. */
+/* Start a member again if it is stopped: it has to run before it can end. */
 static void
 goes_on(unsigned n)
 {
@@ -1478,8 +1478,9 @@ group__a_speaker_that_is_expelled_holds_nobody_up(void **state)
 	all_go();
 }
 
-/* Who gives up while the key is on its way to it is a member for the others until they know, and
- * only then is told that it is closed (history 1787 of those with many deaths). */
+/* Check that a member that gives up while the key is on its way to it is a member for the others
+ * until they know, and only then is told that it is closed (history 1787 of those with many
+ * deaths). */
 static void
 group__is_not_closed_before_all_know(void **state)
 {
@@ -1506,8 +1507,9 @@ group__is_not_closed_before_all_know(void **state)
 	all_go();
 }
 
-/* Who is to hand a lock on, and has come to wait for it again, dies: the next one gets it from the
- * manager, since it does not take what the dead one has sent (history 920 of those with deaths). */
+/* Check what happens when a member dies that is to hand a lock on, and has come to wait for it
+ * again: the next one gets it from the manager, since it does not take what the dead one has sent
+ * (history 920 of those with deaths). */
 static void
 group__the_giver_waits_again(void **state)
 {
@@ -1577,7 +1579,7 @@ group__refuses_a_wrong_list(void **state)
 	assert_int_equal(group_open(w.groups[0], 0, &p), -ENOSPC);
 }
 
-/* What strangers and members without the key send changes nothing, and is counted. */
+/* Check that what strangers and members without the key send changes nothing, and is counted. */
 static void
 group__refuses_strangers(void **state)
 {
@@ -1730,7 +1732,8 @@ group__multicast_of_runs(void **state)
 	assert_int_equal(w.counters[0][GROUP_BAD_MESSAGES], bad + 1);
 }
 
-/* What a member says of a chunk far ahead takes nobody's answer away: ROUND is answered for any. */
+/* Check that what a member says of a chunk far ahead takes nobody's answer away: ROUND is answered
+ * for any. */
 static void
 group__multicast_rounds_are_answered(void **state)
 {

@@ -500,7 +500,7 @@ udp_add_peer__of_the_other_family_is_refused(void **state)
 	assert_int_equal(a.ops->add_peer(&a, 3, &ip6), 0);
 }
 
-/* What is read is written as it was, ports and zones with it. */
+/* Check that what is read is written as it was, ports and zones with it. */
 static void
 link_addr_parse__reads_what_link_addr_text_writes(void **state)
 {

@@ -134,7 +134,7 @@ pair_ring__full(void **state)
 	take(PAIR_MESSAGE, 7);
 }
 
-/* What an earlier lap left is never taken for a word. */
+/* Check that what an earlier lap left is never taken for a word. */
 static void
 pair_ring__old_bytes_are_no_words(void **state)
 {

@@ -18,7 +18,7 @@
 #define PAGE  4096ull
 #define PAGES 256
 
-/* What the cache did with the pages of a pretended memory at BASE. */
+/* The record of what the cache did with the pages of a pretended memory at BASE. */
 #define BASE 0x7f0000000000ull
 static bool pinned[PAGES];
 static unsigned pins, unpins, pages_left; /* pages_left: that may be pinned before a limit */
@@ -323,7 +323,7 @@ pin_4__even_while_in_use(void **state)
 	end(c);
 }
 
-/* What was unmapped while it was in use keeps its place only until it is put back. */
+/* Check that what was unmapped while it was in use keeps its place only until it is put back. */
 static void
 pin_4__unmapped_in_use_leaves_no_place_taken(void **state)
 {

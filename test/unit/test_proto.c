@@ -157,7 +157,7 @@ pm_adv__a_window_grows_by_use_only(void **state)
 	finish(net);
 }
 
-/* As if others sent to node 1 as well: its Acks tell a share. */
+/* The share that the Acks of node 1 tell, as if others sent to it as well. */
 static uint16_t told_share;
 
 static enum net_verdict
@@ -184,7 +184,8 @@ pair_with_share(uint16_t share)
 	return net;
 }
 
-/* What an Ack allows is what may be in flight; the last frame of it asks for the next Ack. */
+/* Check that what an Ack allows is what may be in flight; the last frame of it asks for the next
+ * Ack. */
 static void
 share__bounds_the_flight(void **state)
 {

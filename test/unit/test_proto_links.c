@@ -48,7 +48,7 @@ come(struct net *net, unsigned link, uint32_t seq)
 	assert_int_not_equal(come_to(net, link, 0, seq, 0), PROTO_RX_DONE);
 }
 
-/* What the node says now. Returns whether it says anything. */
+/* Get what the node says now. Return whether it says anything. */
 static bool
 says(struct net *net, unsigned node, struct proto_out *out)
 {
@@ -90,7 +90,7 @@ expect_nack(struct net *net, uint32_t ack, uint8_t holes)
 	return o.link;
 }
 
-/* How long node 1 waits for what another link may bring. */
+/* Return how long node 1 waits for what another link may bring. */
 static uint64_t
 wait_of(struct net *net)
 {

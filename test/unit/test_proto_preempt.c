@@ -179,7 +179,7 @@ pm_preempt__unanswered_frames_end_no_frozen_flow(void **state)
 	finish(net);
 }
 
-/* How far a context is stopped. */
+/* The ways in which a context is stopped, each of which goes further than the one before it. */
 enum stop { FROZEN, HELD, PARKED };
 
 static void
@@ -1126,7 +1126,7 @@ pm_preempt__parked_with_lost_frames_in_flight(void **state)
 	lost_then(PARKED, true, 19, 20 * 1024);
 }
 
-/* What was lost are the Acks. */
+/* Check that a parked sender goes on when its frames were received, and all Acks were lost. */
 static void
 pm_preempt__parked_with_received_frames_in_flight(void **state)
 {
@@ -1284,7 +1284,8 @@ pm_preempt__what_a_receiver_held_is_sent_again_by_a_parked_sender(void **state)
 	held_then_parked(true, true);
 }
 
-/* Of a message to node 1 some frames have arrived when its context is parked. */
+/* Make a pair in which some frames of a message to node 1 have arrived when its context is parked.
+ * Set *m to the message. */
 static struct net *
 parked_in_a_message(int *m)
 {

@@ -208,8 +208,8 @@ drop_lost_seq(struct net *net, struct net_frame *f)
 		: NET_PASS;
 }
 
-/* Of three messages, which go to a[], the first takes the last room, and the receiver holds the
- * others. */
+/* Make a pair and send three messages, which go to a[]: the first takes the last room, and the
+ * receiver holds the others. */
 static struct net *
 two_are_held(int a[3])
 {
@@ -383,8 +383,8 @@ pm_r2__waits_for_descriptors_end_without_new_room(void **state)
 	finish(net);
 }
 
-/* Who comes again before he is told that there are descriptors waits no more, and no room is kept
- * for him. */
+/* Check that a sender who comes again before he is told that there are descriptors waits no more,
+ * and that no room is kept for him. */
 static void
 pm_r2__who_waited_for_descriptors_has_one_place(void **state)
 {

@@ -227,8 +227,8 @@ pm_s4__a_lost_tail_is_probed_for(void **state)
 	finish(net);
 }
 
-/* What the peer holds out of order has left the network: it does not keep the hole from being
- * sent. */
+/* Check that what the peer holds out of order has left the network: it does not keep the hole from
+ * being sent. */
 static void
 pm_adv__frames_kept_by_the_peer_are_not_in_flight(void **state)
 {
@@ -912,8 +912,8 @@ proto_ctx_close__linger_delivers(void **state)
 	finish(net);
 }
 
-/* What a closing context had received is Acked, though nobody asks it any more: its sender must not
- * take a delivered message for a refused one. */
+/* Check that what a closing context had received is Acked, though nobody asks it any more: its
+ * sender must not take a delivered message for a refused one. */
 static void
 proto_ctx_close__acks_what_it_had(void **state)
 {
@@ -1001,8 +1001,8 @@ a_few_data_and_no_answer(struct net *net, struct net_frame *f)
 	return NET_PASS;
 }
 
-/* Of three messages the old life of the receiver gets the first, part of the second, and nothing of
- * the third; it tells so to the frames that come after its end. */
+/* Check that the old life of a receiver tells what it got of three messages: the first, part of the
+ * second, and nothing of the third. It tells so to the frames that come after its end. */
 static void
 proto_ctx_close__what_its_life_had_is_told(void **state)
 {
@@ -1164,8 +1164,9 @@ short_frames_pass(struct net *net, struct net_frame *f)
 	return f->len > 3000 ? NET_DROP : NET_PASS;
 }
 
-/* That such frames do not pass is found out, and what needs them ends by that, long before all
- * retries; short messages arrive. Where long ones pass, losses are not taken for it. */
+/* Check that it is found out when long frames do not pass, and that what needs them ends by that,
+ * long before all retries; short messages arrive. Where long ones pass, losses are not taken for
+ * it. */
 static void
 proto_send__longer_than_the_network_passes(void **state)
 {
@@ -1252,8 +1253,8 @@ proto_send__longer_than_a_full_queue_takes(void **state)
 	finish(net);
 }
 
-/* Of messages that wait behind a window that is used up, some are taken back: the others arrive, in
- * order, and nothing is lost. */
+/* Check that some of the messages can be taken back that wait behind a window that is used up: the
+ * others arrive, in order, and nothing is lost. */
 static void
 proto_withdraw__what_has_not_left_is_not_sent(void **state)
 {

@@ -3,7 +3,7 @@
  * A service that this program alone has, added to the engine and to the client library by the two
  * lists that it links in the place of theirs: it echoes. A context asks by a submission, its
  * question goes to the same endpoint of another context, which answers with the same bytes, and the
- * answer comes to the client as a result. doc/architecture.md follows this file.
+ * answer comes to the client as a result. doc/internals/architecture.md follows this file.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,7 +39,7 @@
 
 /* ------------------------------------------------------------------ the engine's side */
 
-/* What goes over the wire. */
+/* The message that goes over the wire. */
 struct echo_message {
 	uint8_t is_answer;
 	uint8_t bytes[ECHO_BYTES];
@@ -230,7 +230,9 @@ echo_completed(struct engine *e, struct channel *ch, uint64_t handle, uint8_t er
 	echo_put(e, ch, (struct echo_frame *)(uintptr_t)(handle & ~(uint64_t)SERVICE_TAG));
 }
 
-/* Whom it asks stands where a message's receiver does, and the bytes behind it. */
+/* Send the question of a client. In the submission the context that it asks stands where a
+ * message's receiver does, and the bytes stand behind it. Return 0 if it cannot be sent now,
+ * otherwise 1. */
 static unsigned
 echo_submit(struct engine *e, struct channel *ch, const struct submission *s)
 {
@@ -262,7 +264,7 @@ echo_results(struct engine *e, struct channel *ch)
 	return true;
 }
 
-/* What waited for the core is given to it again. */
+/* Give the frames to the core again that waited for it. Return how many these are. */
 static unsigned
 echo_step(struct engine *e)
 {
@@ -452,7 +454,7 @@ echo__nobody_answers(void **state)
 	assert_int_equal(heard.answers, 0);
 }
 
-/* What else the nodes do goes on beside it. */
+/* Check that what else the nodes do goes on beside an echo. */
 static void
 echo__others_go_on(void **state)
 {

@@ -113,7 +113,8 @@ latency(uint32_t x, uint32_t y)
 	return ns;
 }
 
-/* How long each rank's part of a plan takes. nodes: of the ranks. */
+/* Compute how long each rank's part of a plan takes, in nanoseconds. `nodes` has the node of each
+ * rank. */
 static void
 run(const struct coll_plan *p, const uint16_t *nodes, uint64_t *ns)
 {
@@ -174,7 +175,8 @@ measure(struct survey *s, uint32_t ranks, const uint16_t *nodes)
 	}
 }
 
-/* What a survey finds, of one rank on each host or of `each`; `gap`: the first nodes have none. */
+/* Return what a survey finds that has `each` ranks on every host; but the first `gap` hosts have
+ * none. */
 static struct topology *
 surveyed(uint32_t each, uint32_t gap)
 {
@@ -363,7 +365,7 @@ survey__several_ranks_of_a_node_and_nodes_without(void **state)
 	}
 }
 
-/* What is known, measured again: `is` differs from `said` in some rates. Returns whether that was
+/* Measure what is known again: `is` differs from `said` in some rates. Return whether that was
  * seen; afterwards they are the same, or the test fails. */
 static bool
 measured_again(const char *said, const char *is, double chance)

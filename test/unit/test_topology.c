@@ -71,7 +71,7 @@ topology_parse__directions_and_streams(void **state)
 	topology_free(t);
 }
 
-/* What hosts' processors take. */
+/* Check the time that hosts' processors take for a message and for a copy. */
 static void
 topology_parse__host_costs(void **state)
 {
@@ -90,7 +90,7 @@ topology_parse__host_costs(void **state)
 	topology_free(t);
 }
 
-/* Who may connect: those of one line, of whatever switch; no line, all. */
+/* Check who may connect: those of one talk line, of whatever switch; without such a line, all. */
 static void
 topology_parse__who_may_talk(void **state)
 {

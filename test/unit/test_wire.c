@@ -1212,8 +1212,8 @@ wire_multi_tag__changes_with_each_bit(void **state)
 	}
 }
 
-/* What the short cut takes, the long way takes too: every bit of the header is flipped in turn, and
- * only echoes, Acks and the like may differ without its noticing. */
+/* Check that what the short cut takes, the long way takes too: every bit of the header is flipped
+ * in turn, and only echoes, Acks and the like may differ without its noticing. */
 static void
 wire_is_plain__takes_only_what_wire_check_takes(void **state)
 {
