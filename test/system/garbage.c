@@ -123,7 +123,7 @@ submit(struct pmx_context *ctx)
 		s->frame.transfer = (uint16_t)number(ctx->transfer_count);
 	} else if (s->op == SUBMIT_WITHDRAW) {
 		s->withdraw.buf = (uint16_t)number(ctx->send_buffers);
-		s->withdraw.at_us = draw() % 2 ? 0 : (int64_t)number(1u << 31) * 4000;
+		s->withdraw.at_us = draw() % 2 ? 0 : (int64_t)(number(1u << 31) * 4000);
 	} else if (s->op == SUBMIT_REGISTER || s->op == SUBMIT_RECEIVE) {
 		s->region.memory = (uint32_t)(draw() % 2 ? MEMORY_COPIED : number(2));
 		s->region.rights = (uint32_t)(draw() % 4);

@@ -74,20 +74,26 @@ must(void *p)
 	return p;
 }
 
+static volatile sig_atomic_t interrupt_us;
+
+/* Ask for the next signal. A timer that repeats could leave a slow machine no time between two. */
 static void
-ignore(int signal)
+interrupted(int signal)
 {
+	const struct itimerval once = {.it_value = {0, interrupt_us}};
+
 	(void)signal;
+	setitimer(ITIMER_REAL, &once, NULL);
 }
 
 void
 interrupt_every(int us)
 {
-	const struct sigaction handled = {.sa_handler = ignore};
-	const struct itimerval often = {{0, us}, {0, us}};
+	const struct sigaction handled = {.sa_handler = interrupted};
 
+	interrupt_us = us;
 	sigaction(SIGALRM, &handled, NULL);
-	setitimer(ITIMER_REAL, &often, NULL);
+	interrupted(0);
 }
 
 uint64_t

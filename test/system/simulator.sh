@@ -202,7 +202,7 @@ END
 
 # Each bug is a patch of a .c file; a history must break a rule.
 mkdir "$dir/src"
-(cd "$root" && cp -r --parents lib/core/proto lib/core/wire lib/coll lib/sim lib/group lib/match lib/rma lib/plot lib/core/lhs lib/core/rails lib/channel/*.h app/pmx-sim drivers/fault_model.[ch] "$dir/src")
+(cd "$root" && cp -r --parents lib/core/proto lib/core/wire lib/coll lib/sim lib/group lib/match lib/rma lib/plot lib/core/lhs lib/core/rails lib/base/*.h lib/channel/*.h app/pmx-sim drivers/fault_model.[ch] "$dir/src")
 compile=(cc -O1 -march=native -D_GNU_SOURCE -w -Ilib -Idrivers)
 # the pure parts alone
 rm -r "$dir"/src/lib/*/client "$dir"/src/lib/*/engine

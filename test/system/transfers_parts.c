@@ -13,24 +13,25 @@
 struct writer {
 	struct pmx_context *ctx;
 	uint8_t *now, *twin;
+	struct pmx_part part; /* of the transfer under way */
 	pmx_transfer_id id;
 };
 
 static bool
 writer_pushes(struct writer *w, uint8_t *home, const struct pmx_remote *r)
 {
-	const struct pmx_part part = {.kind = PMX_PART_DIFF, .twin = w->twin};
 	const struct pmx_transfer t = {
 		.peer = r->owner,
 		.key = r->key,
 		.remote = (uintptr_t)home,
 		.local = w->now,
 		.len = PAGE,
-		.part = &part,
+		.part = &w->part,
 	};
 	double end = now_s() + STUCK_S;
 	int e;
 
+	w->part = (struct pmx_part){.kind = PMX_PART_DIFF, .twin = w->twin};
 	while ((e = pmx_push(w->ctx, &t, &w->id)) == -EAGAIN && now_s() < end) {
 		pmx_node_poll(nodes[0]);
 		pmx_node_poll(nodes[1]);
