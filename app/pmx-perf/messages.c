@@ -341,38 +341,64 @@ bandwidths(struct session *s, const struct options *o)
 	return e;
 }
 
-int
-test_latency(struct session *s, const struct options *o)
+#define WARM_BYTES 67108864u
+#define WARM_S     0.5
+
+/* Send long messages there and back until packet buffers of both nodes were used once, or the time
+ * is over. On a virtual machine the first use of a page can take longer than a message. */
+static int
+warm(struct session *s, const struct options *o)
+{
+	const uint32_t most = pmx_get_max_message(s->ctx), size = most < 1048576 ? most : 1048576;
+	const uint64_t end = rte_rdtsc() + (uint64_t)(WARM_S * (double)perf_hz());
+	uint64_t unused;
+	int e = 0;
+
+	for (uint64_t bytes = 0; bytes < WARM_BYTES && e == 0 && rte_rdtsc() < end; bytes += size)
+		e = ping(s, o, size, &unused);
+	return e == 0 ? 0 : perf_complain("warming up", e);
+}
+
+/* Fill what is sent, print the table's head, and warm up. */
+static int
+begin(struct session *s, const struct options *o)
 {
 	user_fill();
 	row_head(o);
-	return latencies(s, o);
+	return o->warmup != 0 ? warm(s, o) : 0;
+}
+
+int
+test_latency(struct session *s, const struct options *o)
+{
+	const int e = begin(s, o);
+
+	return e == 0 ? latencies(s, o) : e;
 }
 
 int
 test_rate(struct session *s, const struct options *o)
 {
-	user_fill();
-	row_head(o);
-	return stream(s, o, "rate", o->size_count ? o->sizes[0] : 64);
+	const int e = begin(s, o);
+
+	return e == 0 ? stream(s, o, "rate", o->size_count ? o->sizes[0] : 64) : e;
 }
 
 int
 test_bandwidth(struct session *s, const struct options *o)
 {
-	user_fill();
-	row_head(o);
-	return bandwidths(s, o);
+	const int e = begin(s, o);
+
+	return e == 0 ? bandwidths(s, o) : e;
 }
 
 int
 test_all(struct session *s, const struct options *o)
 {
-	int e;
+	int e = begin(s, o);
 
-	user_fill();
-	row_head(o);
-	e = latencies(s, o);
+	if (e == 0)
+		e = latencies(s, o);
 	if (e == 0)
 		e = stream(s, o, "rate", 64);
 	return e == 0 ? bandwidths(s, o) : e;
