@@ -89,7 +89,7 @@ struct link_stats {
 
 struct link;
 
-/* How a driver's links know their peers. */
+/* The ways in which a driver's links know their peers. */
 enum link_peers {
 	LINK_PEERS_MAC,  /* by MAC address, with encap = udp also by IP address: Ethernet frames */
 	LINK_PEERS_IP,   /* by IP address and port */

@@ -271,11 +271,13 @@ gather(const void *in, int in_count, MPI_Datatype in_type, void *out, int out_co
 	if (!*done)
 		return MPI_SUCCESS;
 	if ((is_root &&
-		    !(there ? data_both : data_out)(&x.out, out, (int64_t)out_count * comm->size, out_type)) ||
+		    !(there ? data_both : data_out)(&x.out, out, (int64_t)out_count * comm->size,
+			    out_type)) ||
 		(!there && !data_in(&x.in, in, in_count, in_type)))
 		return no_memory(&x, c);
-	BEGIN(&x, pmx_gather(comm->group, (uint32_t)root, there ? PMX_IN_PLACE : x.in.at, x.out.at,
-			  bytes, &x.request));
+	BEGIN(&x,
+		pmx_gather(comm->group, (uint32_t)root, there ? PMX_IN_PLACE : x.in.at, x.out.at,
+			bytes, &x.request));
 	return go(&x, mpi);
 }
 
@@ -296,8 +298,9 @@ scatter(const void *in, int in_count, MPI_Datatype in_type, void *out, int out_c
 	if ((is_root && !data_in(&x.in, in, (int64_t)in_count * comm->size, in_type)) ||
 		(!there && !data_out(&x.out, out, out_count, out_type)))
 		return no_memory(&x, c);
-	BEGIN(&x, pmx_scatter(comm->group, (uint32_t)root, x.in.at, there ? NULL : x.out.at, bytes,
-			  &x.request));
+	BEGIN(&x,
+		pmx_scatter(comm->group, (uint32_t)root, x.in.at, there ? NULL : x.out.at, bytes,
+			&x.request));
 	return go(&x, mpi);
 }
 
@@ -312,11 +315,13 @@ allgather(const void *in, int in_count, MPI_Datatype in_type, void *out, int out
 	*done = x.comm != NULL;
 	if (!*done)
 		return MPI_SUCCESS;
-	if (!(there ? data_both : data_out)(&x.out, out, (int64_t)out_count * x.comm->size, out_type) ||
+	if (!(there ? data_both : data_out)(&x.out, out, (int64_t)out_count * x.comm->size,
+		    out_type) ||
 		(!there && !data_in(&x.in, in, in_count, in_type)))
 		return no_memory(&x, c);
-	BEGIN(&x, pmx_allgather(x.comm->group, there ? PMX_IN_PLACE : x.in.at, x.out.at, bytes,
-			  &x.request));
+	BEGIN(&x,
+		pmx_allgather(x.comm->group, there ? PMX_IN_PLACE : x.in.at, x.out.at, bytes,
+			&x.request));
 	return go(&x, mpi);
 }
 
@@ -331,11 +336,13 @@ alltoall(const void *in, int in_count, MPI_Datatype in_type, void *out, int out_
 	*done = x.comm != NULL;
 	if (!*done)
 		return MPI_SUCCESS;
-	if (!(there ? data_both : data_out)(&x.out, out, (int64_t)out_count * x.comm->size, out_type) ||
+	if (!(there ? data_both : data_out)(&x.out, out, (int64_t)out_count * x.comm->size,
+		    out_type) ||
 		(!there && !data_in(&x.in, in, (int64_t)in_count * x.comm->size, in_type)))
 		return no_memory(&x, c);
-	BEGIN(&x, pmx_alltoall(x.comm->group, there ? PMX_IN_PLACE : x.in.at, x.out.at, bytes,
-			  &x.request));
+	BEGIN(&x,
+		pmx_alltoall(x.comm->group, there ? PMX_IN_PLACE : x.in.at, x.out.at, bytes,
+			&x.request));
 	return go(&x, mpi);
 }
 
@@ -351,12 +358,14 @@ gatherv(const void *in, int in_count, MPI_Datatype in_type, void *out, const int
 	*done = x.comm != NULL;
 	if (!*done)
 		return MPI_SUCCESS;
-	if ((is_root && !(there ? data_both_blocks : data_out_blocks)(&x.out, out, x.comm->size,
-				counts, places, out_type)) ||
+	if ((is_root &&
+		    !(there ? data_both_blocks : data_out_blocks)(&x.out, out, x.comm->size, counts,
+			    places, out_type)) ||
 		(!there && !data_in(&x.in, in, in_count, in_type)))
 		return no_memory(&x, c);
-	BEGIN(&x, pmx_gatherv(x.comm->group, (uint32_t)root, there ? PMX_IN_PLACE : x.in.at,
-			  x.in.bytes, x.out.at, &x.out.blocks, &x.request));
+	BEGIN(&x,
+		pmx_gatherv(x.comm->group, (uint32_t)root, there ? PMX_IN_PLACE : x.in.at,
+			x.in.bytes, x.out.at, &x.out.blocks, &x.request));
 	return go(&x, mpi);
 }
 
@@ -371,12 +380,12 @@ scatterv(const void *in, const int counts[], const int places[], MPI_Datatype in
 	*done = x.comm != NULL;
 	if (!*done)
 		return MPI_SUCCESS;
-	if ((is_root &&
-		    !data_in_blocks(&x.in, in, x.comm->size, counts, places, in_type)) ||
+	if ((is_root && !data_in_blocks(&x.in, in, x.comm->size, counts, places, in_type)) ||
 		(!there && !data_out(&x.out, out, out_count, out_type)))
 		return no_memory(&x, c);
-	BEGIN(&x, pmx_scatterv(x.comm->group, (uint32_t)root, x.in.at, &x.in.blocks,
-			  there ? NULL : x.out.at, x.out.bytes, &x.request));
+	BEGIN(&x,
+		pmx_scatterv(x.comm->group, (uint32_t)root, x.in.at, &x.in.blocks,
+			there ? NULL : x.out.at, x.out.bytes, &x.request));
 	return go(&x, mpi);
 }
 
@@ -394,8 +403,9 @@ allgatherv(const void *in, int in_count, MPI_Datatype in_type, void *out, const 
 		    out_type) ||
 		(!there && !data_in(&x.in, in, in_count, in_type)))
 		return no_memory(&x, c);
-	BEGIN(&x, pmx_allgatherv(x.comm->group, there ? PMX_IN_PLACE : x.in.at, x.in.bytes, x.out.at,
-			  &x.out.blocks, &x.request));
+	BEGIN(&x,
+		pmx_allgatherv(x.comm->group, there ? PMX_IN_PLACE : x.in.at, x.in.bytes, x.out.at,
+			&x.out.blocks, &x.request));
 	return go(&x, mpi);
 }
 
@@ -412,11 +422,11 @@ alltoallv(const void *in, const int in_counts[], const int in_places[], MPI_Data
 		return MPI_SUCCESS;
 	if (!(there ? data_both_blocks : data_out_blocks)(&x.out, out, x.comm->size, out_counts,
 		    out_places, out_type) ||
-		(!there &&
-			!data_in_blocks(&x.in, in, x.comm->size, in_counts, in_places, in_type)))
+		(!there && !data_in_blocks(&x.in, in, x.comm->size, in_counts, in_places, in_type)))
 		return no_memory(&x, c);
-	BEGIN(&x, pmx_alltoallv(x.comm->group, there ? PMX_IN_PLACE : x.in.at, &x.in.blocks,
-			  x.out.at, &x.out.blocks, &x.request));
+	BEGIN(&x,
+		pmx_alltoallv(x.comm->group, there ? PMX_IN_PLACE : x.in.at, &x.in.blocks, x.out.at,
+			&x.out.blocks, &x.request));
 	return go(&x, mpi);
 }
 
@@ -441,8 +451,9 @@ reduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op, int r
 	if (!*done)
 		return MPI_SUCCESS;
 	adopt_used(in == MPI_IN_PLACE ? out : in, data_bytes(count, type));
-	BEGIN(&x, pmx_reduce(x.comm->group, (uint32_t)root, in == MPI_IN_PLACE ? PMX_IN_PLACE : in,
-			  out, (uint64_t)count, t, o, &x.request));
+	BEGIN(&x,
+		pmx_reduce(x.comm->group, (uint32_t)root, in == MPI_IN_PLACE ? PMX_IN_PLACE : in,
+			out, (uint64_t)count, t, o, &x.request));
 	return go(&x, mpi);
 }
 
@@ -459,8 +470,9 @@ allreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op, MP
 		return MPI_SUCCESS;
 	adopt_used(in == MPI_IN_PLACE ? out : in, data_bytes(count, type));
 	adopt_used(out, data_bytes(count, type));
-	BEGIN(&x, pmx_allreduce(x.comm->group, in == MPI_IN_PLACE ? PMX_IN_PLACE : in, out,
-			  (uint64_t)count, t, o, &x.request));
+	BEGIN(&x,
+		pmx_allreduce(x.comm->group, in == MPI_IN_PLACE ? PMX_IN_PLACE : in, out,
+			(uint64_t)count, t, o, &x.request));
 	return go(&x, mpi);
 }
 

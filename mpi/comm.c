@@ -4,10 +4,10 @@
  * with MPI_THREAD_MULTIPLE nothing is taken.
  *
  * Environment
- *   PMX_MPICOLL           off: take nothing; all: everything; or KIND=LEAST-MOST,... as kinds[] names them: take
- *                         blocks of so many bytes; KIND=all, KIND=off
- *   FI_PMX_INSTANCE       the primary to attach to (the libfabric provider's); default pmx0
- *   PMX_MPICOLL_VERBOSE   1: say what is taken, and at the end how often
+ * 1. PMX_MPICOLL: off takes nothing, all takes everything; KIND=LEAST-MOST,... as kinds[] names
+ *    them takes blocks of so many bytes; KIND=all, KIND=off.
+ * 2. FI_PMX_INSTANCE: the primary to attach to (the libfabric provider's); default pmx0.
+ * 3. PMX_MPICOLL_VERBOSE: 1 says what is taken, and at the end how often.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -78,7 +78,8 @@ read_options(const char *options)
 {
 	char *copy = strdup(options), *save = NULL;
 
-	for (char *w = copy ? strtok_r(copy, ",", &save) : NULL; w; w = strtok_r(NULL, ",", &save)) {
+	for (char *w = copy ? strtok_r(copy, ",", &save) : NULL; w;
+		w = strtok_r(NULL, ",", &save)) {
 		char *value = strchr(w, '=');
 		unsigned k = 0;
 
@@ -133,8 +134,7 @@ attach(void)
 	if (e == 0)
 		e = pmx_context_open(&context, node, PMX_ANY_CONTEXT, NULL);
 	if (e != 0)
-		fprintf(stderr,
-			"pmx-mpicoll: %s: %s; collectives go through the MPI library\n",
+		fprintf(stderr, "pmx-mpicoll: %s: %s; collectives go through the MPI library\n",
 			instance != NULL ? instance : "pmx0", pmx_strerror(e));
 	return e;
 }

@@ -77,14 +77,14 @@ void adopt_used(const void *at, uint64_t bytes);
 
 /* Data as the application describes them. */
 struct data {
-	void *at;       /* where the bytes begin */
+	void *at; /* where the bytes begin */
 	uint64_t bytes;
-	bool packed;    /* `at` is memory of this library: to be freed */
-	void *home;     /* ... and unpacked there at the end, or NULL */
+	bool packed; /* `at` is memory of this library: to be freed */
+	void *home;  /* ... and unpacked there at the end, or NULL */
 	int64_t count;
 	MPI_Datatype type;
-	/* blocks of several ranks: their counts and displacements, which the application keeps until
-	 * the end, `count` of them; and as bytes, malloc()ed */
+	/* blocks of several ranks: their counts and displacements, which the application keeps
+	 * until the end, `count` of them; and as bytes, malloc()ed */
 	const int *counts, *places;
 	struct pmx_blocks blocks;
 };

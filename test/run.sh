@@ -6,7 +6,7 @@
 # quarters of an hour), or the suites whose names match a NAME, as perf or 'test_proto*'. A NAME that is the name of a single test runs the
 # suites that have it; unit tests then run that one alone. As root it first installs what is missing and reserves hugepages;
 # without root it tests what needs none, and says what it left out. The last line is "N passed, N failed, N skipped"; exit code
-# 0 only if nothing failed. doc/testing.md tells of the suites.
+# 0 only if nothing failed. doc/internals/testing.md tells of the suites.
 set -u
 
 root=$(cd "$(dirname "$0")/.." && pwd)

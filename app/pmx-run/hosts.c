@@ -99,10 +99,16 @@ hosts_list(struct hosts *h, const char *names, char *error, uint32_t error_len)
 	char *copy = strdup(names), *rest = copy, *name;
 	bool good = copy != NULL;
 
+	if (!good)
+		snprintf(error, error_len, "out of memory");
 	while (good && (name = strsep(&rest, ",")) != NULL) {
-		good = is_name(name) && host_new(h, name) != NULL;
+		good = is_name(name);
 		if (!good)
 			snprintf(error, error_len, "'%s' is no name of a host", name);
+		else if (host_new(h, name) == NULL) {
+			snprintf(error, error_len, "out of memory");
+			good = false;
+		}
 	}
 	free(copy);
 	return good;

@@ -568,13 +568,13 @@ slurm_hosts(struct hosts *h, char *error, uint32_t error_len)
 		line[strcspn(line, "\n")] = 0;
 		good = hosts_list(h, line, error, error_len);
 	}
-	if (f != NULL && pclose(f) != 0 && good) {
+	const bool failed = f == NULL || pclose(f) != 0 || h->count == 0;
+
+	if (failed && *error == 0)
 		snprintf(error, error_len,
-			"SLURM_JOB_NODELIST is set, but 'scontrol show hostnames' failed: name the "
-			"hosts by --nodes or --host");
-		good = false;
-	}
-	return good && h->count > 0;
+			"SLURM_JOB_NODELIST is set, but 'scontrol show hostnames' names no host: "
+			"name them by --nodes or --host");
+	return good && !failed;
 }
 
 static void

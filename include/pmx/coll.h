@@ -54,7 +54,8 @@
 extern "C" {
 #endif
 
-/** As `in` of a collective with both: this member's contribution is where its result will be. */
+/** The `in` of a collective that has both `in` and `out`, to say that this member's contribution is
+ * where its result will be. */
 #define PMX_IN_PLACE ((const void *)(uintptr_t)1)
 
 /**
@@ -62,10 +63,10 @@ extern "C" {
  * group's first collective: a difference is -EPROTO. Without it, and without a file that the
  * environment's PMX_TOPOLOGY names, it is taken for one switch.
  * @param      group the group
- * @param      text  as doc/collectives.md says; its hosts are nodes 0, 1, 2 ... Borrowed for the
- *                   call. "auto": it is measured now (pmx_coll_survey()), so the call waits until
- *                   all members have called it; likewise the first collective, if that is what
- *                   PMX_TOPOLOGY says
+ * @param      text  as doc/internals/collectives.md says; its hosts are nodes 0, 1, 2 ...
+ *                   Borrowed for the call. "auto": it is measured now (pmx_coll_survey()), so the
+ *                   call waits until all members have called it; likewise the first collective, if
+ *                   that is what PMX_TOPOLOGY says
  * @param[out] error what is wrong with it, may be NULL
  * @param      error_len bytes
  * @retval 0
@@ -86,7 +87,7 @@ struct pmx_survey;
  * collective: all members begin it at the same place among their collectives, and no other until
  * theirs has ended. One member of each node sends, to one other at a time, for some milliseconds in
  * each of about as many rounds as there are nodes; with 8 nodes it takes some 0.3 s, with 56 some 4
- * s (doc/collectives.md). What else the network carries meanwhile is measured with it.
+ * s (doc/internals/collectives.md). What else the network carries meanwhile is measured with it.
  * @param      group  the group
  * @param[out] survey its end is asked for with pmx_coll_survey_test() or pmx_coll_survey_wait(),
  *                    which also make it go on
@@ -111,7 +112,8 @@ PMX_API int pmx_coll_survey(struct pmx_group *group, struct pmx_survey **survey)
  */
 PMX_API int pmx_coll_survey_test(struct pmx_survey *survey, char **text);
 
-/** The same, but wait for it: never 0. */
+/** Wait until a survey has ended. Arguments and results as of pmx_coll_survey_test(), but never
+ * 0. */
 PMX_API int pmx_coll_survey_wait(struct pmx_survey *survey, char **text);
 
 /**
@@ -132,7 +134,7 @@ PMX_API int pmx_coll_survey_wait(struct pmx_survey *survey, char **text);
  */
 PMX_API int pmx_coll_adapt(struct pmx_group *group);
 
-/** How often that has changed plans. */
+/** Return how often pmx_coll_adapt() has changed plans. */
 PMX_API uint32_t pmx_coll_adapted(const struct pmx_group *group);
 
 /**
@@ -154,8 +156,9 @@ PMX_API int pmx_gather(struct pmx_group *group, uint32_t root, const void *in, v
 	uint64_t len, pmx_request *request);
 
 /**
- * The other way: in at the root: size * len bytes; out: len bytes, or NULL at the root: they stay
- * where they are.
+ * Distribute the root's blocks of len bytes each to all members, in the order of their ranks.
+ * in: at the root size * len bytes; elsewhere not used
+ * out: len bytes; NULL at the root: they stay where they are
  */
 PMX_API int pmx_scatter(struct pmx_group *group, uint32_t root, const void *in, void *out,
 	uint64_t len, pmx_request *request);
@@ -179,23 +182,26 @@ struct pmx_blocks {
 };
 
 /**
- * As pmx_gather(), but with blocks of any lengths, also 0: len is this member's own. out_blocks: of
- * all, borrowed for the call; used at the root only.
+ * Collect blocks like pmx_gather(), but of any lengths, also 0: len is this member's own.
+ * out_blocks: of all, borrowed for the call; used at the root only
  */
 PMX_API int pmx_gatherv(struct pmx_group *group, uint32_t root, const void *in, uint64_t len,
 	void *out, const struct pmx_blocks *out_blocks, pmx_request *request);
 
-/** As pmx_scatter(), likewise. in_blocks: used at the root only. */
+/** Distribute blocks like pmx_scatter(), but of any lengths, also 0: len is this member's own.
+ * in_blocks: borrowed for the call; used at the root only. */
 PMX_API int pmx_scatterv(struct pmx_group *group, uint32_t root, const void *in,
 	const struct pmx_blocks *in_blocks, void *out, uint64_t len, pmx_request *request);
 
-/** As pmx_allgather(), likewise. out_blocks: the same lengths at all. */
+/** Gather blocks at all members like pmx_allgather(), but of any lengths, also 0: len is this
+ * member's own. out_blocks: borrowed for the call; the same lengths at all members. */
 PMX_API int pmx_allgatherv(struct pmx_group *group, const void *in, uint64_t len, void *out,
 	const struct pmx_blocks *out_blocks, pmx_request *request);
 
 /**
- * As pmx_alltoall(), likewise. in_blocks->lens[i] here is out_blocks->lens[own rank] at rank i; in:
- * PMX_IN_PLACE: `out` has what is sent, in out_blocks.
+ * Exchange blocks like pmx_alltoall(), but of any lengths, also 0. in_blocks->lens[i] here is
+ * out_blocks->lens[own rank] at rank i. Both are borrowed for the call.
+ * in: PMX_IN_PLACE: `out` has what is sent, in out_blocks
  */
 PMX_API int pmx_alltoallv(struct pmx_group *group, const void *in,
 	const struct pmx_blocks *in_blocks, void *out, const struct pmx_blocks *out_blocks,
@@ -211,7 +217,8 @@ PMX_API int pmx_alltoallv(struct pmx_group *group, const void *in,
 PMX_API int pmx_reduce(struct pmx_group *group, uint32_t root, const void *in, void *out,
 	uint64_t count, enum pmx_atomic_type type, enum pmx_atomic_op op, pmx_request *request);
 
-/** The same at all members, with the same bits. in: or PMX_IN_PLACE. */
+/** Combine elements like pmx_reduce(), but at all members, with the same bits. in: count elements
+ * or PMX_IN_PLACE. */
 PMX_API int pmx_allreduce(struct pmx_group *group, const void *in, void *out, uint64_t count,
 	enum pmx_atomic_type type, enum pmx_atomic_op op, pmx_request *request);
 
@@ -231,9 +238,9 @@ PMX_API int pmx_reduce_scatter(struct pmx_group *group, const void *in, void *ou
 typedef void (*pmx_combine)(void *into, const void *from, uint64_t len, void *arg);
 
 /**
- * As pmx_reduce(), but by a function, and in the order of the ranks: ((0 op 1) op 2) ..., whether
- * that matters or not. The engine cannot call it, so all contributions come to the root, size * len
- * bytes; they are combined when the request ends.
+ * Combine blocks like pmx_reduce(), but by a function, and in the order of the ranks, whether that
+ * matters or not: ((0 op 1) op 2) ... The engine cannot call the function, so all contributions
+ * come to the root, size * len bytes; they are combined when the request ends.
  * in: len bytes; PMX_IN_PLACE at the root: they are in `out`
  * out: at the root len bytes; elsewhere not used
  * combine, arg: of the root; elsewhere not used
@@ -242,7 +249,8 @@ typedef void (*pmx_combine)(void *into, const void *from, uint64_t len, void *ar
 PMX_API int pmx_reduce_by(struct pmx_group *group, uint32_t root, const void *in, void *out,
 	uint64_t len, pmx_combine combine, void *arg, pmx_request *request);
 
-/** The same at all members, each of which combines all for itself. in: or PMX_IN_PLACE. */
+/** Combine blocks like pmx_reduce_by(), but at all members, each of which combines all for itself.
+ * in: len bytes or PMX_IN_PLACE. */
 PMX_API int pmx_allreduce_by(struct pmx_group *group, const void *in, void *out, uint64_t len,
 	pmx_combine combine, void *arg, pmx_request *request);
 

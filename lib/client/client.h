@@ -54,7 +54,7 @@ struct pmx_node {
 	pthread_mutex_t asking; /* thin: held for a request and its reply */
 	char instance[108];     /* name that was attached to, or the path of its primary's socket */
 	uint32_t attachments;   /* how often a later primary was attached to */
-	/* life.c */
+	/* primary_end.c */
 	pthread_mutex_t lock; /* protects the list of contexts, which the watcher walks */
 	pthread_t watcher;
 	int life, wake; /* the watcher's descriptors: life reports the primary's end, wake stops the
@@ -428,8 +428,8 @@ int way_thin_rejoin(struct pmx_context *ctx);
  * channels. With the last such node of this process that memory is unmapped. Do nothing for other
  * nodes. */
 void secondary_let_go(struct pmx_node *node);
-/* life.c: starts the thread that watches fd, on which `events` are reported when the primary ends.
- * 0 or -errno. life_end() stops it. */
+/* primary_end.c: starts the thread that watches fd, on which `events` are reported when the primary
+ * ends. 0 or -errno. life_end() stops it. */
 int life_begin(struct pmx_node *node, int fd, short events);
 void life_end(struct pmx_node *node);
 extern const struct way way_thin;

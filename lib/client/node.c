@@ -158,7 +158,7 @@ attach_as(struct pmx_node *node, int how, const char *instance, int cpu)
 			return result;
 		int thin = as_thin(node, instance, cpu);
 
-		/* a library that cannot be a secondary (absent.c) has tried one way only */
+		/* a library that cannot be a secondary (no_dpdk.c) has tried one way only */
 		return thin == -ENOENT && result != -ENOTSUP ? result : thin;
 	}
 	if (how == PMX_ATTACH_SECONDARY) /* needs a name, not a path */

@@ -14,7 +14,7 @@
  *    the same order. If rank 0 ends, the group does. Messages to the own rank go the same way as
  *    all others (the caller passes them back), so rank 0 is a member like any other.
  * 3. Lock l is managed by rank l modulo the number of members, in a queue of turns (lock.c).
- * 4. The home of a shared region is a rank in the same way (share.c). Its bytes are the caller's:
+ * 4. The home of a shared region is a rank in the same way (region.c). Its bytes are the caller's:
  *    this library says when they may be copied or written, and to whom.
  * 5. Multicast by the network: frames that no flow carries, and that promise nothing; members
  *    answer for each chunk of them by messages (cast.c). The bytes are the caller's, too.

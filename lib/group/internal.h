@@ -619,7 +619,7 @@ void lock_leave(struct groups *g, struct membership *m);
 /* End all requests for locks, as the group has ended. */
 void lock_group_ended(struct groups *g, struct membership *m);
 
-/* share.c */
+/* region.c */
 void shared_message(struct groups *g, struct membership *m, uint16_t from,
 	const struct wire_group *h);
 /* Return, at the home, the next word of the region's directory for its subject. */

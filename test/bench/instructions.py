@@ -13,14 +13,13 @@ for each with 64 or more.
     client receive  pmx_receive_burst, a look at the payload, pmx_release_receive_buffer
     ack             the turn of the first node in which Acks arrive, if there are any
 
-usage: instructions.sh [--json] [--check FILE | --record FILE | --document FILE] [BUILD [NEW_BUILD]]
+usage: instructions.sh [--json] [--check FILE | --record FILE] [BUILD [NEW_BUILD]]
   BUILD      of meson, with test/instructions; without it build-callgrind/ is made with the defaults
   NEW_BUILD  then each case has both, and new / old
   --json     a line a case
   --check    a case of each kind: exit status 1 if one takes over 2 % more than FILE says (8 % for
              an empty turn)
   --record   write FILE for --check
-  --document write the table between the marks "<!-- instructions -->" in FILE
 """
 import argparse
 import json
@@ -188,16 +187,6 @@ def check(rows, recorded):
     return 1 if bad else 0
 
 
-def document(rows, path):
-    mark = "<!-- instructions -->"
-    with open(path) as f:
-        parts = f.read().split(mark)
-    if len(parts) != 3:
-        sys.exit("instructions.sh: %s: needs the mark %s twice" % (path, mark))
-    with open(path, "w") as f:
-        f.write(mark.join([parts[0], "\n" + table(rows) + "\n", parts[2]]))
-
-
 def default_build():
     root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
     build = os.path.join(root, "build-callgrind")
@@ -213,7 +202,6 @@ def main():
     p.add_argument("--json", action="store_true")
     p.add_argument("--check")
     p.add_argument("--record")
-    p.add_argument("--document")
     p.add_argument("builds", nargs="*")
     o = p.parse_args()
     recorded = read_recorded(o.check) if o.check else {}
@@ -234,8 +222,6 @@ def main():
     if o.record:
         with open(o.record, "w") as f:
             f.writelines("%s\t%.1f\n" % (row["case"], row["all"]) for row in rows)
-    if o.document:
-        document(rows, o.document)
     if o.check:
         return check(rows, recorded)
     if o.json:

@@ -20,7 +20,7 @@ import tempfile
 from collections import defaultdict
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-TABLE = 'doc/architecture.md'
+TABLE = 'doc/internals/architecture.md'
 INCLUDE_DIRS = ('include', 'lib', 'drivers')  # `inc` in meson.build
 NOT_SOURCES = ('doc',)  # it has an example
 PROGRAMS = ('app', 'mpi', 'ofi')  # with objects that are in no static library

@@ -5,13 +5,18 @@
 format      clang-format 14 would change nothing (.clang-format). `--fix` does most of it. A table
             that is aligned by hand may stand between "clang-format off" and "on": few shall.
 lines       No line of a .c or .h is beyond 100 columns, where a tab goes to the next multiple of 8
-            and a UTF-8 character counts one. Shell, Python, build files and documents are exempt:
-            their long lines are commands, tables and addresses, which do not wrap.
+            and a UTF-8 character counts one. Shell, Python and build files are exempt: their long
+            lines are commands, which do not wrap.
 prototypes  A header declares no function that is defined nowhere, and no function of lib/ and
             drivers/ is global that no other source uses; the verbs of the API, pmx_*, are.
 prefixes    The first word of a global symbol, up to its first underscore, belongs to one of the
             archives of libpmx.so. Those that two still share are in prefixes.allowed, which may
             only shrink.
+sentences   A comment on lines of its own does not open as half a sentence does ("Of", "What",
+            "Whether", "The same" ...), and one above a function of the product begins with what it
+            does, in the imperative.
+sizes       No source, header or script has more than 1,000 lines, no function of the product more
+            than 60, README.md no more than 120, and no line of a document's prose is beyond 100.
 names       A function or file that a comment or document names exists. A document may name what is
             gone between "<!-- tidy: history -->" and "<!-- tidy: end -->".
 
@@ -27,7 +32,7 @@ from bisect import bisect_right
 from collections import defaultdict
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-SOURCES = ("include", "lib", "drivers", "ofi", "app", "test", "examples", "doc")
+SOURCES = ("include", "lib", "drivers", "ofi", "mpi", "app", "test", "examples", "doc")
 WIDTH = 100
 TAB = 8
 CLANG_FORMAT = "14"
@@ -270,7 +275,7 @@ WRITTEN = (".md", ".1", ".3", ".7", ".8")
 
 
 def documents(root):
-    return [f for f in walk(root, WRITTEN) if f == "README.md" or f.startswith("doc/")]
+    return [f for f in walk(root, WRITTEN) if "/" not in f or f.startswith("doc/")]
 
 
 def said(root):
@@ -339,11 +344,113 @@ def check_names(root):
     return found
 
 
+# ------------------------------------------------------------------ sentences
+
+# A comment on lines of its own is sentences. One that opens with these is mostly half a sentence.
+HALF = re.compile(r"(Of|What|Whether|How|The same|Who|Whom|Whose|Where|Which|Why|That|As|Than|And|Or|"
+                  r"But|Also)\b")
+# Above a function of the product, it begins with what the function does, in the imperative.
+NO_VERB = re.compile(
+    r"(?:(?:The|An?|It|Its|All|One|Two|Three|Both|Each|Every|Any|Nothing|Nobody|Something|Another|"
+    r"Other|Others|Those|These|This|There|To|For|From|In|On|At|By|With|Without|Until|After|Before|"
+    r"When|If|Only|Once|More|Most|Less|No|Not|None|Own|Is|Are|Was|Has|Does|Can|May|Must|Shall|Here|"
+    r"Then|So|Such|Now|Never|Always|Else|First|Last|Next|New|false|true|NULL|[0-9]+|"
+    r"Rank|Memory|Initiator|Target|Random|Fast|Found|Ready|Done|Room|Time|Number)\b|"
+    r"(?!Pass\b|Process\b|Address\b|Progress\b|Discuss\b|Access\b|Express\b|Guess\b|Press\b|Suppress\b|"
+    r"Focus\b|Compress\b|Dismiss\b|Cross\b|Miss\b|Toss\b|Assess\b|Discuss\b)[A-Z][a-z]+s\b)")
+PRODUCT = ("include", "lib", "drivers", "ofi", "app", "mpi")
+
+
+def said_first(comment):
+    """The text of a comment, without its marks, on one line."""
+    return re.sub(r"\s*\n\s*\*?\s?", " ", comment[:-2].lstrip("/*!<")).strip()
+
+
+def check_sentences(root):
+    found = []
+    for name in sources(root):
+        text = read(root, name)
+        code = blank(text)
+        lines = Lines(text)
+        heads = {}
+        for head, ending, at in declarations(code):
+            if function_of(head):
+                heads[at + len(head) - len(head.lstrip())] = function_of(head)[0]
+        for m in comments(text):
+            start = text.rfind("\n", 0, m.start()) + 1
+            if not m.group().startswith("/*") or text[start:m.start()].strip():
+                continue
+            said, where = said_first(m.group()), "%s:%d: " % (name, lines.of(m.start()))
+            half = HALF.match(said)
+            if half:
+                found.append(where + "the comment opens with '%s': write a sentence" % half.group())
+                continue
+            below = m.end() + len(text[m.end():]) - len(text[m.end():].lstrip())
+            if (text[m.end():below] == "\n" and below in heads and name.split("/")[0] in PRODUCT
+                    and NO_VERB.match(said)):
+                found.append(where + "'%s...': begin with what %s() does, as 'Return', 'Send'" % (
+                    said[:20], heads[below]))
+    return found
+
+
+# ------------------------------------------------------------------ sizes
+
+FILE_MOST = 1000
+FUNCTION_MOST = 60
+README_MOST = 120
+# where a document's line does not wrap: tables, code, marks, pictures
+UNWRAPPED = re.compile(r"^ *```.*?^ *```$|<!-- .*?-->|^\|.*?$|^!\[.*?$|^    .*?$", re.M | re.S)
+
+
+def check_sizes(root):
+    found = []
+    for name in walk(root, (".c", ".h", ".py", ".sh", ".bash")):
+        count = read(root, name).count("\n")
+        if count > FILE_MOST:
+            found.append("%s: has %d lines, and %d are the most: split it at its sections" % (
+                name, count, FILE_MOST))
+    for name in sources(root):
+        if not name.endswith(".c") or name.split("/")[0] not in PRODUCT:
+            continue
+        code = blank(read(root, name))
+        lines = Lines(code)
+        for head, ending, at in declarations(code):
+            f = function_of(head) if ending == "{" else None
+            if f is None:
+                continue
+            first, last = lines.of(at + f[1]), lines.of(end_of(code, at + len(head)))
+            if last - first + 1 > FUNCTION_MOST:
+                found.append("%s:%d: %s() has %d lines, and %d are the most: give its parts names" % (
+                    name, first, f[0], last - first + 1, FUNCTION_MOST))
+    for name in documents(root):
+        text = read(root, name)
+        if name == "README.md" and text.count("\n") > README_MOST:
+            found.append("%s: has %d lines, and %d are the most: move what not everybody needs" % (
+                name, text.count("\n"), README_MOST))
+        if not name.endswith(".md"):
+            continue
+        for i, line in enumerate(UNWRAPPED.sub(spaces, HISTORY.sub(spaces, text)).split("\n"), 1):
+            if len(line.rstrip()) > WIDTH and " " in line.strip():
+                found.append("%s:%d: has %d columns, and %d are the most: wrap it" % (
+                    name, i, len(line), WIDTH))
+    return found
+
+
+def end_of(code, at):
+    """The offset of the brace that closes the first one from `at` on."""
+    depth = 0
+    for m in re.finditer(r"[{}]", code[at:]):
+        depth += 1 if m.group() == "{" else -1
+        if depth == 0:
+            return at + m.start()
+    return len(code)
+
+
 # ------------------------------------------------------------------ the checks are tried
 
 
 def copy_of_some(folder):
-    for name in (".clang-format", "lib/core/wire/wire.h", "lib/core/wire/wire.c", "doc/wire.md"):
+    for name in (".clang-format", "lib/core/wire/wire.h", "lib/core/wire/wire.c", "doc/reference/wire.md"):
         os.makedirs(os.path.dirname(os.path.join(folder, name)) or folder, exist_ok=True)
         shutil.copy(os.path.join(ROOT, name), os.path.join(folder, name))
 
@@ -382,9 +489,16 @@ def try_checks(tool):
          "wire_of_nowhere() is declared and defined nowhere"),
         ("a_global_that_nobody_uses", "lib/core/wire/wire.c", "void wire_for_nobody(void) {}\n",
          check_prototypes, "no other source uses wire_for_nobody()"),
+        ("half_a_sentence", "lib/core/wire/wire.c", "/* Of each frame. */\nint wire_each;\n",
+         check_sentences, "opens with 'Of'"),
+        ("a_function_without_a_verb", "lib/core/wire/wire.c",
+         "/* The length. */\nint\nwire_long(void)\n{\n\treturn 1;\n}\n", check_sentences,
+         "begin with what wire_long() does"),
+        ("a_function_of_61_lines", "lib/core/wire/wire.c",
+         "int wire_long(void) {\n" + "\n" * 59 + "}\n", check_sizes, "has 61 lines"),
         ("a_name_of_nothing", "lib/core/wire/wire.c", "/* See wire_that_was(). */\n", check_names,
          "nothing is called wire_that_was()"),
-        ("a_name_of_nothing_in_a_document", "doc/wire.md", "`wire_that_was(x)` does it.\n",
+        ("a_name_of_nothing_in_a_document", "doc/reference/wire.md", "`wire_that_was(x)` does it.\n",
          check_names, "nothing is called wire_that_was()"),
         ("a_file_that_is_not_there", "lib/core/wire/wire.h", "/* lib/core/wire/tcp.c does it. */\n",
          check_names, "there is no file lib/core/wire/tcp.c"),
@@ -710,9 +824,13 @@ def main():
         good = report("format", check_format(ROOT, tool))
     good = report("lines", check_lines(ROOT)) and good
     good = report("prototypes", check_prototypes(ROOT)) and good
-    good = report("prefixes", check_prefixes(ROOT, archives_of(ROOT, sys.argv[1]))) and good
+    good = report("sentences", check_sentences(ROOT)) and good
+    good = report("sizes", check_sizes(ROOT)) and good
+    if sys.argv[1] != "--sources":
+        good = report("prefixes", check_prefixes(ROOT, archives_of(ROOT, sys.argv[1]))) and good
     good = report("names", check_names(ROOT)) and good
-    good = try_checks(tool) and good
+    if sys.argv[1] != "--sources":
+        good = try_checks(tool) and good
     return 0 if good else 1
 
 

@@ -6,12 +6,13 @@
 # says what each check asks.
 #
 #   tidy.sh BUILD_DIR/lib   checks; prints "ok tidy__X", "not ok tidy__X why", "skip tidy__X why"
+#   tidy.sh --sources       the same without what a build is needed for, for a commit hook
 #   tidy.sh --fix           formats the sources, and wraps their comments and strings, in place
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)
 if [ $# -ne 1 ]; then
-	echo "usage: tidy.sh BUILD_DIR/lib | --fix" >&2
+	echo "usage: tidy.sh BUILD_DIR/lib | --sources | --fix" >&2
 	exit 2
 fi
 exec python3 "$here/tidy.py" "$1"

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """What docs.sh asks of the documents' text: docs.py CHECK TOP BUILD_DIR prints what is wrong, a line
-each, and ends with 1 if there is any. The documents are README.md, doc/*.md and doc/man/*.1, and
+each, and ends with 1 if there is any. The documents are README.md and what lies beside it, the pages below doc, and doc/man/*.1, and
 for names of keys also the public headers.
 
-example       the C block of README.md is doc/example.c
-golden        the golden bytes of doc/wire.md are those of test/unit/test_wire.c
+example       the verbs of README.md's C block are called in doc/example.c, in that order
+generated     what stands between <!-- generated: WHAT --> and <!-- end --> is what the code, or the
+              data beside the page, gives now (generate() below); "docs.py write TOP BUILD_DIR"
+              writes it
+golden        the golden bytes of doc/reference/wire.md are those of test/unit/test_wire.c
 links         what a document links to exists
-paths         files and folders that a document names exist; README.md names all public headers,
-              programs, pages and manual pages
+paths         files and folders that a document names exist; doc/README.md names all public
+              headers, programs, pages and manual pages
 requirements  names of functions and tests in doc/requirements.md exist
 keys          keys of the configuration that are named, as limits.contexts, exist
 counters      counters that are named exist, and each reason for a lost frame is explained
@@ -25,11 +28,12 @@ marks         each command block has one mark, on the line before it (an empty l
 
 docs.py blocks TOP BUILD_DIR OUT NAME PORT writes those files into OUT/PAGE/work, and the blocks that
 are run to OUT/PAGE/blocks/NN.run and NN.until. So that two runs do not meet, pmx0 and pmx1 become
-NAME0 and NAME1, the ports 18515 and 18516 PORT and PORT + 1.
+NAME0 and NAME1, and the ports 18515, 18516, 18600 and 18601 are moved to PORT and the 20 behind it.
 """
 import glob
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -51,7 +55,7 @@ def names_of(pattern):
     return sorted(os.path.relpath(f, TOP) for f in glob.glob(os.path.join(TOP, pattern)))
 
 
-PAGES = ["README.md"] + names_of("doc/*.md")
+PAGES = names_of("*.md") + names_of("doc/*.md") + names_of("doc/*/*.md")
 MANUALS = names_of("doc/man/*.1")
 HEADERS = names_of("include/pmx/*.h")
 
@@ -85,8 +89,72 @@ def manual(name):
 
 def check_example():
     block = re.search(r"^```c\n(.*?)^```$", read("README.md"), re.M | re.S)
-    if block is None or block.group(1) != read("doc/example.c"):
-        yield "the C block of README.md is not doc/example.c"
+    verbs = re.findall(r"^(pmx_\w+)\(", block.group(1), re.M) if block else []
+    if not verbs:
+        yield "README.md has no C block with verbs"
+    elif not re.search(".*".join(r"\b%s\(" % v for v in verbs), read("doc/example.c"), re.S):
+        yield "README.md calls %s, and doc/example.c does not, in this order" % ", ".join(verbs)
+
+
+# ------------------------------------------------------------------ what is generated
+
+GENERATED = re.compile(r"(<!-- generated: (.*?) -->\n)(.*?)(\n<!-- end -->)", re.S)
+
+
+def counters(header):
+    """A table of the counters that the X-macros of a header list."""
+    rows = ["| counter | unit | |", "|---|---|---|"]
+    listed = re.findall(r"^\tX\((\w+), \"(.*?)\",\s*(\".*?\")\)", read(header).replace("\\\n", "\n"), re.M | re.S)
+    for name, unit, texts in listed:
+        rows.append("| `%s` | %s | %s |" % (name, unit, "".join(re.findall(r'"(.*?)"', texts)).replace("|", "\\|")))
+    return "\n".join(rows)
+
+
+def instructions(chosen=None):
+    """The recorded instructions a message; of the cases that match, or of all."""
+    rows = [line.split("\t") for line in read("test/bench/instructions.recorded").splitlines()]
+    first = float(rows[0][1])
+    return "\n".join(["| | instructions | of the first |", "|---|---:|---:|"] + [
+        "| %s | %.0f | %.2f |" % (case, float(all_), float(all_) / first)
+        for case, all_ in rows if chosen is None or re.search(chosen, case)])
+
+
+def report(folder):
+    """What quickstart.sh prints of its results, which it kept there (--json)."""
+    files = sorted(glob.glob(os.path.join(TOP, folder, "*.*")))
+    files = [f for f in files if re.search(r"/(embedded|attached)\.\w+$", f)]
+    order = ["embedded.raw", "embedded.pmx", "embedded.tcp", "attached.pmx", "attached.tcp", "embedded.line"]
+    files.sort(key=lambda f: order.index(os.path.basename(f)))
+    out = subprocess.run([BUILD + "/app/pmx-perf", "report"] + ["%s=%s" % (os.path.basename(f).split(".")[0].upper(), f)
+                                                               for f in files], capture_output=True, text=True, check=True)
+    return "```text\n%s```" % out.stdout.lstrip("\n")
+
+
+def generate(what):
+    kind, _, rest = what.partition(" ")
+    if kind == "keys":
+        return subprocess.run([BUILD + "/app/pmx-dpdk", "--config-doc"], capture_output=True, text=True,
+                              check=True).stdout.strip("\n")
+    if kind == "file":
+        return "```text\n%s\n```" % read(rest).strip("\n")
+    return {"counters": counters, "instructions": instructions, "report": report}[kind](*([rest] if rest else []))
+
+
+def generated(name):
+    return GENERATED.sub(lambda m: m.group(1) + "\n" + generate(m.group(2)) + "\n" + m.group(4), read(name))
+
+
+def check_generated():
+    seen = 0
+    for name in PAGES:
+        seen += len(GENERATED.findall(read(name)))
+        if generated(name) != read(name):
+            yield "%s: a generated part is not what it is made from: python3 test/system/docs.py write . BUILD_DIR" % name
+    if seen == 0:
+        yield "nothing is generated"
+    words = len(GENERATED.sub("", read("doc/performance.md")).split())
+    if words > 1500:
+        yield "doc/performance.md: has %d words beside what is generated, and 1500 are the most" % words
 
 
 def check_golden():
@@ -96,15 +164,15 @@ def check_golden():
 
     wanted = {}
     for name, body in re.findall(
-            r"^(wire_hdr__golden\w+)\(void \*\*state\)\n\{.*?golden\[\w*\] = \{(.*?)\n\t\};",
+            r"^(wire_hdr__golden\w+)\(void \*\*state\)\n\{.*?golden\[\w*\] = \{(.*?)\};",
             read("test/unit/test_wire.c"), re.M | re.S):
         wanted[name] = numbers(re.sub(r"/\*.*?\*/", "", body, flags=re.S))
-    given = dict(re.findall(r"^golden: (\w+)\n+```hex\n(.*?)```", read("doc/wire.md"), re.M | re.S))
+    given = dict(re.findall(r"^golden: (\w+)\n+```hex\n(.*?)```", read("doc/reference/wire.md"), re.M | re.S))
     for name, text in given.items():
         if wanted.get(name) != [int(t, 16) for t in text.split()]:
             yield "golden: %s is not what test_wire.c has" % name
     for name in wanted.keys() - given.keys():
-        yield "golden bytes of %s are not in doc/wire.md" % name
+        yield "golden bytes of %s are not in doc/reference/wire.md" % name
 
 
 def check_links():
@@ -138,10 +206,10 @@ def check_paths():
                 path = os.path.join(os.path.dirname(paths[0]), path) if "/" not in path else path
                 if not glob.glob(os.path.join(TOP, path)) and not glob.glob(os.path.join(TOP, path + ".?")):
                     yield "%s: there is no %s" % (where, path)
-    text = read("README.md")
-    for name in HEADERS + PAGES[1:] + MANUALS:
-        if name not in text:
-            yield "README.md does not name %s" % name
+    text = read("doc/README.md")
+    for name in HEADERS + [page for page in PAGES if "/" in page] + MANUALS:
+        if name != "doc/README.md" and os.path.relpath(name, "doc") not in text and name not in text:
+            yield "doc/README.md does not name %s" % name
     for name in PROGRAMS:
         if "doc/man/%s.1" % name not in MANUALS:
             yield "%s has no manual page" % name
@@ -188,15 +256,14 @@ def check_keys():
         text = prose(name) if name.endswith(".md") else manual(name)
         for m in named.finditer(text):
             word, section, member = m.groups()
-            if member in ("c", "h") or word in keys:
+            if member in ("c", "h", "md") or word in keys:
                 continue
             if section in ("node", "engine", "link") and member in members:
                 continue  # a member of such a structure
             yield "%s: there is no key %s" % (place(name, text, m.start()), word)
-    table = re.compile(r"<!-- keys: begin -->.*?<!-- keys: end -->", re.S)
     own = {k.split(".")[1] for k in keys} | {"file"}
-    for name in ("doc/configuration.md",):
-        text = blanked(table, prose(name))
+    for name in ("doc/reference/configuration.md",):
+        text = blanked(GENERATED, prose(name))
         for m in re.finditer(r"`([a-z]+_[a-z_]+)(?: = [^`]*)?`", text):
             if m.group(1) not in own and not m.group(1).startswith("drop_"):
                 yield "%s: there is no key %s" % (place(name, text, m.start()), m.group(1))
@@ -212,8 +279,8 @@ def check_counters():
         yield "the tables of counters were not found"
     said = set()
     for name in PAGES + MANUALS:
-        if name in ("doc/requirements.md", "doc/testing.md"):
-            continue  # they name functions and tests
+        if name in ("doc/requirements.md", "doc/internals/testing.md"):
+            continue  # they name functions and tests, or all counters
         text = prose(name) if name.endswith(".md") else manual(name)
         for m in re.finditer(r"(?<![\w/.])((?:drop|bad|refused|link\d)_\w+)\b(?!\.)", text):
             said.add(m.group(1))
@@ -348,13 +415,19 @@ def write_blocks(page, out, name, port):
     """The page's files and the blocks that are run."""
     def own(text):
         text = re.sub(r"\bpmx(?=[01]\b)", name, text)
-        return text.replace("18515", str(port)).replace("18516", str(port + 1))
+        return re.sub(r"\b18[56]([01][0156])\b", lambda m: str(port + int(m.group(1))), text)
 
     os.makedirs(out + "/blocks")
     os.makedirs(out + "/work")
     for entry in os.listdir(TOP):
-        if not entry.startswith((".git", "build")):
+        if not entry.startswith((".git", "build", "dpdk-config")):
             os.symlink(os.path.join(TOP, entry), os.path.join(out, "work", entry))
+    shutil.copytree(TOP + "/dpdk-config", out + "/work/dpdk-config")
+    for example in glob.glob(out + "/work/dpdk-config/examples/*.ini"):
+        with open(example, encoding="utf-8") as f:
+            text = own(f.read())
+        with open(example, "w", encoding="utf-8") as f:
+            f.write(text)
     os.symlink(BUILD, out + "/work/build")
     number = 0
     for _, mark, _, text in blocks(page):
@@ -442,7 +515,8 @@ def check_numbers():
         for name in PAGES + MANUALS + HEADERS if name == "*" else [name]:
             text = read(name) if name.endswith(".h") else manual(name) if name.endswith(".1") else prose(name)
             begin, end = sections(text, heading) if heading else (0, len(text))
-            matches = list(re.compile(pattern, re.M).finditer(text, begin, end))
+            # prose is wrapped anywhere
+            matches = list(re.compile(re.sub(r" |\\n", r"[ \\n]+", pattern), re.M).finditer(text, begin, end))
             for m in matches:
                 filled = re.sub(r"\{(\w+)\}", lambda g: m.group(g.group(1)), expression)
                 said.append((place(name, text, m.start("v")), m.group("v"), filled))
@@ -465,7 +539,7 @@ def check_numbers():
             yield "%s: says %s, but %s %s" % (
                 where, text, "docs.py has" if expression[0] == "=" else expression + " is", right)
     text = re.sub(r"^(\d+)\. |\]\([^)]*\)", lambda m: " " * len(m.group()), prose("README.md"), flags=re.M)
-    for m in re.finditer(r"(?<![\w#.-])\d[\d.,]*", text):
+    for m in re.finditer(r"(?<![\w#.-])\d+(?:[.,]\d+)*", text):
         if not any(a <= m.start() < b for a, b in covered):
             yield "%s: no row of docs.py says where the number %s comes from" % (
                 place("README.md", text, m.start()), m.group())
@@ -484,165 +558,165 @@ def fields(page, structure, names=r"\w+"):
 # knows it, and it is to be changed here as well; and how many matches there are to be)
 CLAIMS = [
     # README.md: each of its numbers
-    ("README.md", r"messages up to\s+(?P<v>\d+) MiB", "WIRE_MESSAGE_MAX >> 20"),
     ("README.md", r"IPSJ (?P<v>1999)\)", "=1999"),
     ("README.md", r"IPSJ\s+(?P<v>2007)", "=2007"),
     ("README.md", r"RHiNET \((?P<v>1999)\)", "=1999"),
-    ("README.md", r"SWoPP (?P<v>\d+)", "=1997"),
-    ("README.md", r"timeout of (?P<v>\d+) s", "=10"),
-    ("README.md", r"at most (?P<v>\d+) unacknowledged", "=128"),
-    ("README.md", r"after (?P<v>\d+) retries", "=50"),
-    ("README.md", r"Debian 12 \(DPDK (?P<v>[\d.]+\d)", "@dpdk"),
-    ("README.md", r"Debian (?P<v>\d+) \(DPDK 22", "=12"),
-    ("README.md", r"or 13 \(DPDK (?P<v>[\d.]+\d)", "=24.11"),
-    ("README.md", r"virtual machine with (?P<v>\d+) cores", "=2"),
-    ("README.md", r"tests, in some (?P<v>\d+) minutes", "=10"),
-    ("README.md", r"SSE(?P<v>[\d.]+) \(`x86-64-v2`", "=4.2"),
-    ("README.md", r"\(`(?P<v>x86-64-v\d)`", "@machine"),
+    ("README.md", r"SWoPP\s+(?P<v>\d+)", "=1997"),
+    ("README.md", r"On Debian (?P<v>\d+) or", "=12"),
+    ("README.md", r"On Debian 12 or (?P<v>\d+)", "=13"),
     ("README.md", r"Node (?P<v>0):", "=0"),
     ("README.md", r"Node (?P<v>1):", "=1"),
-    ("README.md", r"`example pmx0 (?P<v>1)` sends to node 1:", "=1"),
+    ("doc/guide/start.md", r"for x86-64-v2 \(SSE(?P<v>[\d.]+)", "=4.2"),
+    ("doc/guide/start.md", r"are built for (?P<v>x86-64-v\d)", "@machine"),
     # versions
     ("*", r"`CHANNEL_ABI` is (?P<v>\d+)", "CHANNEL_ABI"),
-    ("doc/shared-memory.md", r"`CHANNEL_ABI` is (?P<v>\d+)", "CHANNEL_ABI"),
-    ("doc/shared-memory.md", r"`(?P<v>0x\w+)`, and `CHANNEL_ABI`", "CHANNEL_MAGIC"),
-    ("doc/shared-memory.md", r"^\| `state` \| `CHANNEL_OPEN` = (?P<v>\d)", "CHANNEL_OPEN"),
-    ("doc/wire.md", r"^# Wire format, version (?P<v>\d+)", "WIRE_VERSION"),
-    ("doc/wire.md", r"`version`(?: is| is not|`) (?P<v>\d+)", "WIRE_VERSION"),
-    ("doc/wire.md#Header", r"^\| 0 \| 1 \| `version` \| (?P<v>\d+) \|", "WIRE_VERSION"),
+    ("doc/internals/shared-memory.md", r"`CHANNEL_ABI` is (?P<v>\d+)", "CHANNEL_ABI"),
+    ("doc/internals/shared-memory.md", r"`(?P<v>0x\w+)`, and `CHANNEL_ABI`", "CHANNEL_MAGIC"),
+    ("doc/internals/shared-memory.md", r"^\| `state` \| `CHANNEL_OPEN` = (?P<v>\d)", "CHANNEL_OPEN"),
+    ("doc/reference/wire.md", r"^# Wire format, version (?P<v>\d+)", "WIRE_VERSION"),
+    ("doc/reference/wire.md", r"`version`(?: is| is not|`) (?P<v>\d+)", "WIRE_VERSION"),
+    ("doc/reference/wire.md#Header", r"^\| 0 \| 1 \| `version` \| (?P<v>\d+) \|", "WIRE_VERSION"),
     ("*", r"lib/thin/(?P<v>libpmx\.so\.\d+\.\d+)", "@soname"),
-    ("doc/guide.md", r"Debian 12: DPDK (?P<v>[\d.]+\d)", "@dpdk"),
+    ("doc/guide/start.md", r"Debian 12: DPDK (?P<v>[\d.]+\d)", "@dpdk"),
     # limits and defaults
     ("*", r"[Mm]essages? (?:of|up to|above)\s+(?:up to )?(?P<v>\d+) MiB(?! |,| \(8388608)", "WIRE_MESSAGE_MAX >> 20"),
-    ("doc/architecture.md", r"^\| message \| (?P<v>\d+) MiB", "WIRE_MESSAGE_MAX >> 20"),
-    ("doc/wire.md", r"message of up to (?P<v>\d+) MiB", "WIRE_MESSAGE_MAX >> 20"),
-    ("doc/wire.md", r"MiB \((?P<v>\d+) bytes\)", "WIRE_MESSAGE_MAX"),
-    ("doc/wire.md", r"message above (?P<v>\d+) MiB", "WIRE_MESSAGE_MAX >> 20"),
-    ("include/pmx/pmx.h", r"can send: at most (?P<v>\d+) MiB", "WIRE_MESSAGE_MAX >> 20"),
+    ("doc/reference/limits.md", r"^\| message \| (?P<v>\d+) MiB", "WIRE_MESSAGE_MAX >> 20"),
+    ("doc/reference/wire.md", r"message of up to (?P<v>\d+) MiB", "WIRE_MESSAGE_MAX >> 20"),
+    ("doc/reference/wire.md", r"MiB \((?P<v>\d+) bytes\)", "WIRE_MESSAGE_MAX"),
+    ("doc/reference/wire.md", r"message above (?P<v>\d+) MiB", "WIRE_MESSAGE_MAX >> 20"),
+    ("include/pmx/context.h", r"can send: at most (?P<v>\d+) MiB", "WIRE_MESSAGE_MAX >> 20"),
     ("doc/man/pmx-perf.1", r"sizes from 1 to (?P<v>\d+) bytes", "WIRE_MESSAGE_MAX"),
     ("*", r"EtherType (?P<v>0x\w+)", "WIRE_ETHERTYPE"),
-    ("doc/wire.md", r"EtherType `link.ethertype`, default (?P<v>0x\w+)", "WIRE_ETHERTYPE"),
-    ("doc/wire.md", r"peer's port, default (?P<v>\d+)", "WIRE_UDP_PORT"),
-    ("doc/guide.md", r"udp port (?P<v>\d+)", "WIRE_UDP_PORT"),
-    ("doc/wire.md", r"multiple of 8, at most (?P<v>\d+)", "(key:link.mtu:most - WIRE_HDR_BYTES) / 8 * 8"),
-    ("doc/wire.md", r"header, (?P<v>\d+) bytes", "WIRE_HDR_BYTES"),
-    ("doc/wire.md", r"exactly (?P<v>\d+) \+ `payload_len`", "WIRE_HDR_BYTES"),
-    ("doc/wire.md", r"`link.mtu` − (?P<v>\d+)", "WIRE_HDR_BYTES"),
-    ("doc/architecture.md", r"header at (?P<v>\d+) bytes", "WIRE_HDR_BYTES"),
-    ("doc/wire.md", r"embedded node; 0 to (?P<v>\d+)\.", "WIRE_NODES_MAX - 1"),
-    ("doc/wire.md", r"endpoint on a node; 0 to (?P<v>\d+)\.", "WIRE_CONTEXTS_MAX - 1"),
-    ("doc/wire.md", r"\((?P<v>\d+) MHz\)", "WIRE_TSTAMP_HZ / 1000000"),
-    ("doc/architecture.md", r"^\| nodes \| (?P<v>\d+), numbers", "WIRE_NODES_MAX"),
-    ("doc/architecture.md", r"^\| nodes \| \d+, numbers 0 to (?P<v>\d+)", "key:node.id:most"),
-    ("doc/architecture.md", r"^\| contexts of a node \| (?P<v>\d+)", "key:limits.contexts:most"),
-    ("doc/architecture.md", r"^\| lanes \| (?P<v>\d+)", "lib/config/config.h:CONFIG_LANES_MAX"),
-    ("doc/architecture.md", r"^\| links \| (?P<v>\d+)", "lib/config/config.h:CONFIG_LINKS_MAX"),
-    ("doc/architecture.md", r"engine maps of a context \| (?P<v>\d+)", "MEMORIES_MAX"),
-    ("doc/architecture.md", r"one flow in flight \| (?P<v>\d+)", "WIRE_WINDOW_MAX"),
-    ("doc/architecture.md", r"runs at once \| (?P<v>\d+), \d+", "GROUPS_OF_CONTEXT"),
-    ("doc/architecture.md", r"runs at once \| \d+, (?P<v>\d+)", "COLLS_OF_CONTEXT"),
-    ("doc/architecture.md", r"regions of a group \| (?P<v>\d+) of each", "WIRE_GROUP_MEMBERS_MAX"),
-    ("doc/architecture.md", r"regions of a group \| (?P<v>\d+) of each", "WIRE_GROUP_LOCKS_MAX"),
-    ("doc/architecture.md", r"regions of a group \| (?P<v>\d+) of each", "WIRE_GROUP_REGIONS_MAX"),
-    ("doc/architecture.md", r"^\| channel \| (?P<v>\d+) \+", "sizeof(struct channel_shm)"),
-    ("doc/architecture.md", r"`send_buffers` \+ (?P<v>\d+) × `transfers`", "sizeof(struct transfer_desc)"),
-    ("doc/architecture.md", r"some (?P<v>\d+) KiB by default",
+    ("doc/reference/wire.md", r"EtherType `link.ethertype`, default (?P<v>0x\w+)", "WIRE_ETHERTYPE"),
+    ("doc/reference/wire.md", r"peer's port, default (?P<v>\d+)", "WIRE_UDP_PORT"),
+    ("doc/guide/troubleshooting.md", r"udp port (?P<v>\d+)", "WIRE_UDP_PORT"),
+    ("doc/reference/wire.md", r"multiple of 8, at most (?P<v>\d+)", "(key:link.mtu:most - WIRE_HDR_BYTES) / 8 * 8"),
+    ("doc/reference/wire.md", r"header, (?P<v>\d+) bytes", "WIRE_HDR_BYTES"),
+    ("doc/reference/wire.md", r"exactly (?P<v>\d+) \+ `payload_len`", "WIRE_HDR_BYTES"),
+    ("doc/reference/wire.md", r"`link.mtu` − (?P<v>\d+)", "WIRE_HDR_BYTES"),
+    ("doc/internals/architecture.md", r"header at (?P<v>\d+) bytes", "WIRE_HDR_BYTES"),
+    ("doc/reference/wire.md", r"embedded node; 0 to (?P<v>\d+)\.", "WIRE_NODES_MAX - 1"),
+    ("doc/reference/wire.md", r"endpoint on a node; 0 to (?P<v>\d+)\.", "WIRE_CONTEXTS_MAX - 1"),
+    ("doc/reference/wire.md", r"\((?P<v>\d+) MHz\)", "WIRE_TSTAMP_HZ / 1000000"),
+    ("doc/reference/limits.md", r"^\| nodes \| (?P<v>\d+), numbers", "WIRE_NODES_MAX"),
+    ("doc/reference/limits.md", r"^\| nodes \| \d+, numbers 0 to (?P<v>\d+)", "key:node.id:most"),
+    ("doc/reference/limits.md", r"^\| contexts of a node \| (?P<v>\d+)", "key:limits.contexts:most"),
+    ("doc/reference/limits.md", r"^\| lanes \| (?P<v>\d+)", "lib/config/config.h:CONFIG_LANES_MAX"),
+    ("doc/reference/limits.md", r"^\| links \| (?P<v>\d+)", "lib/config/config.h:CONFIG_LINKS_MAX"),
+    ("doc/reference/limits.md", r"engine maps of a context \| (?P<v>\d+)", "MEMORIES_MAX"),
+    ("doc/reference/limits.md", r"one flow in flight \| (?P<v>\d+)", "WIRE_WINDOW_MAX"),
+    ("doc/reference/limits.md", r"runs at once \| (?P<v>\d+), \d+", "GROUPS_OF_CONTEXT"),
+    ("doc/reference/limits.md", r"runs at once \| \d+, (?P<v>\d+)", "COLLS_OF_CONTEXT"),
+    ("doc/reference/limits.md", r"regions of a group \| (?P<v>\d+) of each", "WIRE_GROUP_MEMBERS_MAX"),
+    ("doc/reference/limits.md", r"regions of a group \| (?P<v>\d+) of each", "WIRE_GROUP_LOCKS_MAX"),
+    ("doc/reference/limits.md", r"regions of a group \| (?P<v>\d+) of each", "WIRE_GROUP_REGIONS_MAX"),
+    ("doc/reference/limits.md", r"^\| channel \| (?P<v>\d+) \+", "sizeof(struct channel_shm)"),
+    ("doc/reference/limits.md", r"`send_buffers` \+ (?P<v>\d+) × `transfers`", "sizeof(struct transfer_desc)"),
+    ("doc/reference/limits.md", r"some (?P<v>\d+) KiB by default",
      "(sizeof(struct channel_shm) + SLOT_BYTES * key:limits.submissions:default + 64 * SLOT_BYTES + "
      "(key:limits.lhs_entries:default + key:limits.matched_entries:default) * key:limits.lhs_entry_bytes:default + "
      "8 * key:limits.send_buffers:default + sizeof(struct transfer_desc) * key:limits.transfers:default + "
      "SLOT_BYTES * key:limits.events:default) >> 10"),
-    ("doc/architecture.md", r"of 1500 bytes \((?P<v>\d+) of payload", "(1500 - WIRE_HDR_BYTES) / 8 * 8"),
-    ("doc/architecture.md", r"a context needs (?P<v>\d+) send buffers",
+    ("doc/reference/limits.md", r"of 1500 bytes \((?P<v>\d+) of payload", "(1500 - WIRE_HDR_BYTES) / 8 * 8"),
+    ("doc/reference/limits.md", r"a context needs (?P<v>\d+) send buffers",
      "(WIRE_MESSAGE_MAX - 1) / ((1500 - WIRE_HDR_BYTES) / 8 * 8) + 1"),
-    ("doc/architecture.md", r"`mtu = 9000` \((?P<v>\d+) of payload", "(9000 - WIRE_HDR_BYTES) / 8 * 8"),
-    ("doc/architecture.md", r"`mtu = 9000` \(\d+ of payload\) (?P<v>\d+)",
+    ("doc/reference/limits.md", r"`mtu = 9000` \((?P<v>\d+) of payload", "(9000 - WIRE_HDR_BYTES) / 8 * 8"),
+    ("doc/reference/limits.md", r"`mtu = 9000` \(\d+ of payload\) (?P<v>\d+)",
      "(WIRE_MESSAGE_MAX - 1) / ((9000 - WIRE_HDR_BYTES) / 8 * 8) + 1"),
-    ("doc/architecture.md", r"A message of up to (?P<v>\d+) bytes\nwhose", "SUBMIT_INLINE_BYTES"),
-    ("doc/architecture.md", r"`proto.share_target_us` \((?P<v>\d+) us\)", "key:proto.share_target_us:default"),
-    ("doc/configuration.md", r"`\[link 0\]` to `\[link (?P<v>\d)\]`", "lib/config/config.h:CONFIG_LINKS_MAX - 1"),
-    ("doc/configuration.md", r"NUMBER\]` \(up to (?P<v>\d)", "lib/config/config.h:CONFIG_RANGES_MAX"),
-    ("doc/configuration.md", r"at most `lhs_entry_bytes` − (?P<v>\d+)", "LHS_ENVELOPE_BYTES"),
-    ("doc/configuration.md", r"`lhs_size_offset = (?P<v>\d+)`", "LHS_SIZE_OFFSET"),
-    ("doc/guide.md", r"`proto.cc_target_us` lower than (?P<v>\d+)", "key:proto.cc_target_us:default"),
-    ("doc/collectives.md", r"at most (?P<v>\d+) collectives ahead", "WIRE_COLL_AHEAD"),
-    ("doc/collectives.md", r"(?P<v>\d+) bytes without a permit\)", "WIRE_COLL_EAGER"),
-    ("doc/collectives.md", r"(?:keep|blocks of up to|Up to|kept) (?P<v>1\d{3}) bytes", "WIRE_COLL_EAGER"),
-    ("doc/collectives.md", r"No more than (?P<v>\d+) frames of a flow", "WIRE_WINDOW_MAX"),
-    ("doc/wire.md", r"`PIECE` of at most (?P<v>\d+) bytes", "WIRE_COLL_EAGER"),
-    ("doc/wire.md", r"that are (?P<v>\d+) or more after the last", "WIRE_COLL_AHEAD"),
-    ("doc/wire.md", r"when \*n\* - (?P<v>\d+) has been answered", "WIRE_CHUNKS_OPEN"),
-    ("doc/wire.md", r"of the chunk, at most (?P<v>\d+)", "WIRE_CHUNK_MAX - 1"),
-    ("doc/wire.md", r"ATOMIC changes `len` bytes, 1 to (?P<v>\d+)", "WIRE_ATOMIC_BYTES"),
-    ("doc/wire.md", r"0 \(4\), (?P<v>\d+) bits: bit", "WIRE_BITMAP_UNITS"),
-    ("doc/wire.md#Types", r"NACK \| 1 to (?P<v>\d+)", "WIRE_HOLES_MAX"),
-    ("doc/wire.md#Types", r"HELLO \| (?P<v>\d+) \|", "sizeof(struct wire_hello)"),
-    ("doc/wire.md#Types", r"MULTI \| (?P<v>\d+) to", "sizeof(struct wire_multi) + 1"),
-    ("doc/mpi.md", r"injected up to (?P<v>\d+) bytes", "ofi/provider.h:OFI_INJECT_MAX"),
-    ("doc/mpi.md", r"up to (?P<v>\d+) pieces", "ofi/provider.h:OFI_IOV_MAX"),
-    ("doc/mpi.md", r"double, up to (?P<v>\d+) bytes at once", "ofi/provider.h:OFI_ATOMIC_MAX"),
-    ("doc/mpi.md", r"that number, modulo (?P<v>\d+)", "ofi/provider.h:OFI_CONTEXTS"),
+    ("doc/internals/architecture.md", r"A message of up to (?P<v>\d+) bytes\nwhose", "SUBMIT_INLINE_BYTES"),
+    ("doc/internals/architecture.md", r"`proto.share_target_us` \((?P<v>\d+) us\)", "key:proto.share_target_us:default"),
+    ("doc/reference/configuration.md", r"`\[link 0\]` to `\[link (?P<v>\d)\]`", "lib/config/config.h:CONFIG_LINKS_MAX - 1"),
+    ("doc/reference/configuration.md", r"NUMBER\]` \(up to (?P<v>\d)", "lib/config/config.h:CONFIG_RANGES_MAX"),
+    ("doc/reference/configuration.md", r"at most `lhs_entry_bytes` − (?P<v>\d+)", "LHS_ENVELOPE_BYTES"),
+    ("doc/reference/configuration.md", r"`lhs_size_offset = (?P<v>\d+)`", "LHS_SIZE_OFFSET"),
+    ("doc/guide/messages.md", r"`proto.cc_target_us` lower than (?P<v>\d+)", "key:proto.cc_target_us:default"),
+    ("doc/internals/collectives.md", r"at most (?P<v>\d+) collectives ahead", "WIRE_COLL_AHEAD"),
+    ("doc/internals/collectives.md", r"(?P<v>\d+) bytes without a permit\)", "WIRE_COLL_EAGER"),
+    ("doc/internals/collectives.md", r"(?:keep|blocks of up to|Up to|kept) (?P<v>1\d{3}) bytes", "WIRE_COLL_EAGER"),
+    ("doc/internals/collectives.md", r"No more than (?P<v>\d+) frames of a flow", "WIRE_WINDOW_MAX"),
+    ("doc/reference/wire.md", r"`PIECE` of at most (?P<v>\d+) bytes", "WIRE_COLL_EAGER"),
+    ("doc/reference/wire.md", r"that are (?P<v>\d+) or more after the last", "WIRE_COLL_AHEAD"),
+    ("doc/reference/wire.md", r"when \*n\* - (?P<v>\d+) has been answered", "WIRE_CHUNKS_OPEN"),
+    ("doc/reference/wire.md", r"of the chunk, at most (?P<v>\d+)", "WIRE_CHUNK_MAX - 1"),
+    ("doc/reference/wire.md", r"ATOMIC changes `len` bytes, 1 to (?P<v>\d+)", "WIRE_ATOMIC_BYTES"),
+    ("doc/reference/wire.md", r"0 \(4\), (?P<v>\d+) bits: bit", "WIRE_BITMAP_UNITS"),
+    ("doc/reference/wire.md#Types", r"NACK \| 1 to (?P<v>\d+)", "WIRE_HOLES_MAX"),
+    ("doc/reference/wire.md#Types", r"HELLO \| (?P<v>\d+) \|", "sizeof(struct wire_hello)"),
+    ("doc/reference/wire.md#Types", r"MULTI \| (?P<v>\d+) to", "sizeof(struct wire_multi) + 1"),
+    ("doc/guide/mpi.md", r"injected up to (?P<v>\d+) bytes", "ofi/provider.h:OFI_INJECT_MAX"),
+    ("doc/guide/mpi.md", r"up to (?P<v>\d+) pieces", "ofi/provider.h:OFI_IOV_MAX"),
+    ("doc/guide/mpi.md", r"double, up to (?P<v>\d+) bytes at once", "ofi/provider.h:OFI_ATOMIC_MAX"),
+    ("doc/guide/mpi.md", r"that number, modulo (?P<v>\d+)", "ofi/provider.h:OFI_CONTEXTS"),
     ("*", r"after the first (?P<v>\d+) to each other", "lib/match/client/pairs.c:ASK_AFTER"),
-    ("doc/shared-memory.md", r"After (?P<v>\d+) messages to a context", "lib/match/client/pairs.c:ASK_AFTER"),
-    ("doc/shared-memory.md", r"as it has (?P<v>\d+) KiB\)", "lib/match/client/pairs.h:PAIR_EAGER >> 10"),
-    ("doc/shared-memory.md", r"a ring of\n(?P<v>\d+) KiB each way", "PAIR_RING_BYTES >> 10"),
-    ("doc/shared-memory.md", r"(?P<v>\d+) may be under way each way", "PAIR_OFFERS"),
-    ("doc/shared-memory.md", r"once in (?P<v>\d+) messages or looks", "lib/match/client/pairs.c:LOOK_EVERY"),
-    ("doc/shared-memory.md", r"^\| header, `struct channel_shm` \| (?P<v>\d+) bytes", "sizeof(struct channel_shm)"),
-    ("doc/shared-memory.md", r"`limits.transfers` × (?P<v>\d+)", "sizeof(struct transfer_desc)"),
-    ("doc/shared-memory.md", r"(?:submissions|events)` × (?P<v>\d+) \|", "SLOT_BYTES", "2"),
-    ("doc/shared-memory.md", r"at most (?P<v>\d+); fewer, down to none", "CHANNEL_INLINE_MOST"),
-    ("doc/shared-memory.md", r"`revoked` \| client \| (?P<v>\d+) bytes", "REGIONS_WATCHED"),
-    ("doc/shared-memory.md", r"then up to (?P<v>\d+) buffer numbers", "SUBMIT_SEND_BUFS"),
-    ("doc/shared-memory.md", r"more than (?P<v>\d+) buffers are filled", "SUBMIT_SEND_BUFS"),
-    ("doc/shared-memory.md", r"\| up to (?P<v>\d+) buffer numbers \(2", "SUBMIT_MORE_BUFS"),
-    ("doc/shared-memory.md", r"up to (?P<v>\d+) bulk numbers", "SUBMIT_RELEASE_BUFS"),
-    ("doc/shared-memory.md", r"up to (?P<v>\d+) bytes of payload", "SUBMIT_INLINE_BYTES"),
-    ("doc/shared-memory.md", r"`len` at most (?P<v>\d+), one of", "SUBMIT_INLINE_BYTES"),
-    ("doc/shared-memory.md", r"then up to (?P<v>\d+) items of 4 bytes", "COMPLETION_BUFS"),
-    ("doc/shared-memory.md", r"results of `RECEIVE`, (?P<v>\d+) bytes each", "sizeof(struct completion_receive)"),
-    ("doc/shared-memory.md", r"list: up to (?P<v>\d+) times node", "SUBMIT_GROUP_LIST"),
-    ("doc/shared-memory.md", r"`(?P<v>0x\w+)`, results of transfers", "COMPLETION_TRANSFERS"),
-    ("doc/shared-memory.md", r"`(?P<v>0x\w+)`, the answer to `REGISTER`", "COMPLETION_REGION"),
-    ("doc/shared-memory.md", r"`(?P<v>0x\w+)`, one or two results of `RECEIVE`", "COMPLETION_RECEIVES"),
-    ("doc/shared-memory.md", r"`(?P<v>0x\w+)`, a result of a group", "COMPLETION_GROUP"),
-    ("doc/shared-memory.md", r"`(?P<v>0x\w+)`,\s+a collective has ended", "COMPLETION_COLL"),
-    ("doc/simulator.md", r"runs for (?P<v>\d+) s in `test/system/fuzz.sh`", "test/system/fuzz.sh:seconds"),
+    ("doc/internals/shared-memory.md", r"After (?P<v>\d+) messages to a context", "lib/match/client/pairs.c:ASK_AFTER"),
+    ("doc/internals/shared-memory.md", r"as it has (?P<v>\d+) KiB\)", "lib/match/client/pairs.h:PAIR_EAGER >> 10"),
+    ("doc/internals/shared-memory.md", r"a ring of\n(?P<v>\d+) KiB each way", "PAIR_RING_BYTES >> 10"),
+    ("doc/internals/shared-memory.md", r"(?P<v>\d+) may be under way each way", "PAIR_OFFERS"),
+    ("doc/internals/shared-memory.md", r"once in (?P<v>\d+) messages or looks", "lib/match/client/pairs.c:LOOK_EVERY"),
+    ("doc/internals/shared-memory.md", r"^\| header, `struct channel_shm` \| (?P<v>\d+) bytes", "sizeof(struct channel_shm)"),
+    ("doc/internals/shared-memory.md", r"`limits.transfers` × (?P<v>\d+)", "sizeof(struct transfer_desc)"),
+    ("doc/internals/shared-memory.md", r"(?:submissions|events)` × (?P<v>\d+) \|", "SLOT_BYTES", "2"),
+    ("doc/internals/shared-memory.md", r"at most (?P<v>\d+); fewer, down to none", "CHANNEL_INLINE_MOST"),
+    ("doc/internals/shared-memory.md", r"`revoked` \| client \| (?P<v>\d+) bytes", "REGIONS_WATCHED"),
+    ("doc/internals/shared-memory.md", r"then up to (?P<v>\d+) buffer numbers", "SUBMIT_SEND_BUFS"),
+    ("doc/internals/shared-memory.md", r"more than (?P<v>\d+) buffers are filled", "SUBMIT_SEND_BUFS"),
+    ("doc/internals/shared-memory.md", r"\| up to (?P<v>\d+) buffer numbers \(2", "SUBMIT_MORE_BUFS"),
+    ("doc/internals/shared-memory.md", r"up to (?P<v>\d+) bulk numbers", "SUBMIT_RELEASE_BUFS"),
+    ("doc/internals/shared-memory.md", r"up to (?P<v>\d+) bytes of payload", "SUBMIT_INLINE_BYTES"),
+    ("doc/internals/shared-memory.md", r"`len` at most (?P<v>\d+), one of", "SUBMIT_INLINE_BYTES"),
+    ("doc/internals/shared-memory.md", r"then up to (?P<v>\d+) items of 4 bytes", "COMPLETION_BUFS"),
+    ("doc/internals/shared-memory.md", r"results of `RECEIVE`, (?P<v>\d+) bytes each", "sizeof(struct completion_receive)"),
+    ("doc/internals/shared-memory.md", r"list: up to (?P<v>\d+) times node", "SUBMIT_GROUP_LIST"),
+    ("doc/internals/shared-memory.md", r"`(?P<v>0x\w+)`, results of transfers", "COMPLETION_TRANSFERS"),
+    ("doc/internals/shared-memory.md", r"`(?P<v>0x\w+)`, the answer to `REGISTER`", "COMPLETION_REGION"),
+    ("doc/internals/shared-memory.md", r"`(?P<v>0x\w+)`, one or two results of `RECEIVE`", "COMPLETION_RECEIVES"),
+    ("doc/internals/shared-memory.md", r"`(?P<v>0x\w+)`, a result of a group", "COMPLETION_GROUP"),
+    ("doc/internals/shared-memory.md", r"`(?P<v>0x\w+)`,\s+a collective has ended", "COMPLETION_COLL"),
+    ("doc/internals/simulator.md", r"runs for (?P<v>\d+) s in `test/system/fuzz.sh`", "test/system/fuzz.sh:seconds"),
     ("*", r"context;? number on that node, 0\.\.(?P<v>\d+)", "key:limits.contexts:most - 1"),
-    ("include/pmx/pmx.h", r"context number on that node, 0\.\.(?P<v>\d+)", "key:limits.contexts:most - 1"),
-    ("include/pmx/pmx.h", r"\[nodes\], 0\.\.(?P<v>\d+)", "key:node.id:most"),
-    ("include/pmx/pmx.h", r"Messages of up to (?P<v>\d+)\n \* bytes are fastest", "SUBMIT_INLINE_BYTES"),
-    ("include/pmx/pmx.h", r"the context has (?P<v>\d+) such pieces", "MEMORIES_MAX"),
+    ("include/pmx/context.h", r"context number on that node, 0\.\.(?P<v>\d+)", "key:limits.contexts:most - 1"),
+    ("include/pmx/context.h", r"\[nodes\], 0\.\.(?P<v>\d+)", "key:node.id:most"),
+    ("include/pmx/context.h", r"Messages of up to (?P<v>\d+)\n \* bytes are fastest", "SUBMIT_INLINE_BYTES"),
+    ("include/pmx/remote.h", r"the context has (?P<v>\d+) such pieces", "MEMORIES_MAX"),
     ("include/pmx/preempt.h", r"can note \((?P<v>\d+)\)", "lib/primary/jobs.c:STOPPED_MAX"),
-    ("doc/guide.md", r"`--drain` \((?P<v>\d+) ms\)", "PMX_DRAIN_US / 1000"),
-    ("doc/guide.md", r"Each type has (?P<v>\d+) lines at once", "lib/log/log.c:LINES_MOST"),
+    ("doc/guide/jobs.md", r"`--drain` \((?P<v>\d+) ms\)", "PMX_DRAIN_US / 1000"),
+    ("doc/guide/service.md", r"Each type has (?P<v>\d+) lines at once", "lib/log/log.c:LINES_MOST"),
     # tables of types, flags and operations: each row, and that there are all of them
-    ("doc/wire.md#Types", r"^\| (?P<v>\d+) \| (?P<n>[A-Z]+) \|", "WIRE_{n}", "WIRE_TYPE_COUNT - 1"),
-    ("doc/wire.md#Flags", r"^\| `(?P<v>0x\w{4})` \| `(?P<n>[A-Z]+)` \|", "WIRE_F_{n}"),
-    ("doc/wire.md#Transfers", r"^\| (?P<v>\d) \| (?P<n>[A-Z]+) \| (?:target|initiator)", "WIRE_{n}",
+    ("doc/reference/wire.md#Types", r"^\| (?P<v>\d+) \| (?P<n>[A-Z]+) \|", "WIRE_{n}", "WIRE_TYPE_COUNT - 1"),
+    ("doc/reference/wire.md#Flags", r"^\| `(?P<v>0x\w{4})` \| `(?P<n>[A-Z]+)` \|", "WIRE_F_{n}"),
+    ("doc/reference/wire.md#Transfers", r"^\| (?P<v>\d) \| (?P<n>[A-Z]+) \| (?:target|initiator)", "WIRE_{n}",
      "WIRE_TRANSFER_OPS - 1"),
-    ("doc/wire.md#Transfers", r"^\| `(?P<v>0x\w\w)` \| `(?P<n>[A-Z]+)` \|", "WIRE_T_{n}"),
-    ("doc/wire.md#Group messages", r"^\| (?P<v>\d+)(?:, \d+)? \| `(?P<n>[A-Z]+)`", "WIRE_G_{n}"),
-    ("doc/wire.md#Group messages", r"^\| \d+, (?P<v>\d+) \| `[A-Z]+`, `(?P<n>[A-Z]+)`", "WIRE_G_{n}"),
-    ("doc/wire.md#Collectives of groups", r"^\| (?P<v>\d) \| `(?P<n>[A-Z]+)` \|", "WIRE_C_{n}", "WIRE_COLL_OPS - 1"),
-    ("doc/wire.md", r"`(?P<v>0x1000)` \+ \*c\*", "WIRE_TARGET"),
-    ("doc/wire.md", r"initiator, `(?P<v>0x\w+)` \+ \*c\*", "WIRE_INITIATOR"),
-    ("doc/wire.md", r"\(#matched-messages\), `(?P<v>0x\w+)` \+", "WIRE_MATCHED"),
-    ("doc/wire.md", r"\(#group-messages\), `(?P<v>0x\w+)` \+", "WIRE_GROUP"),
-    ("doc/wire.md", r"\(#collectives-of-groups\), `(?P<v>0x\w+)` \+", "WIRE_COLL"),
-    ("doc/wire.md", r"matched endpoint to another \(`(?P<v>0x\w+)` \+", "WIRE_MATCHED"),
-    ("doc/wire.md", r"group endpoint to another \(`(?P<v>0x\w+)` \+", "WIRE_GROUP"),
-    ("doc/wire.md", r"collective endpoints \(`(?P<v>0x\w+)` \+", "WIRE_COLL"),
-    ("doc/shared-memory.md", r"^\| (?P<v>\d+) `(?P<n>[A-Z_]+)` \|", "SUBMIT_{n}", "SUBMIT_WATCH"),
-] + fields("doc/wire.md#Header", "wire_hdr") + fields("doc/wire.md#HELLO", "wire_hello") + \
-    fields("doc/wire.md#Transfers", "wire_transfer") + fields("doc/wire.md#Group messages", "wire_group") + \
-    fields("doc/wire.md#Collectives of groups", "wire_coll") + fields("doc/wire.md#Multicasts", "wire_multi") + \
-    fields("doc/shared-memory.md#LHS ring", "lhs_entry", "(?!front)\\w+")
+    ("doc/reference/wire.md#Transfers", r"^\| `(?P<v>0x\w\w)` \| `(?P<n>[A-Z]+)` \|", "WIRE_T_{n}"),
+    ("doc/reference/wire.md#Group messages", r"^\| (?P<v>\d+)(?:, \d+)? \| `(?P<n>[A-Z]+)`", "WIRE_G_{n}"),
+    ("doc/reference/wire.md#Group messages", r"^\| \d+, (?P<v>\d+) \| `[A-Z]+`, `(?P<n>[A-Z]+)`", "WIRE_G_{n}"),
+    ("doc/reference/wire.md#Collectives of groups", r"^\| (?P<v>\d) \| `(?P<n>[A-Z]+)` \|", "WIRE_C_{n}", "WIRE_COLL_OPS - 1"),
+    ("doc/reference/wire.md", r"`(?P<v>0x1000)` \+ \*c\*", "WIRE_TARGET"),
+    ("doc/reference/wire.md", r"initiator, `(?P<v>0x\w+)` \+ \*c\*", "WIRE_INITIATOR"),
+    ("doc/reference/wire.md", r"\(#matched-messages\), `(?P<v>0x\w+)` \+", "WIRE_MATCHED"),
+    ("doc/reference/wire.md", r"\(#group-messages\), `(?P<v>0x\w+)` \+", "WIRE_GROUP"),
+    ("doc/reference/wire.md", r"\(#collectives-of-groups\), `(?P<v>0x\w+)` \+", "WIRE_COLL"),
+    ("doc/reference/wire.md", r"matched endpoint to another \(`(?P<v>0x\w+)` \+", "WIRE_MATCHED"),
+    ("doc/reference/wire.md", r"group endpoint to another \(`(?P<v>0x\w+)` \+", "WIRE_GROUP"),
+    ("doc/reference/wire.md", r"collective endpoints \(`(?P<v>0x\w+)` \+", "WIRE_COLL"),
+    ("doc/internals/shared-memory.md", r"^\| (?P<v>\d+) `(?P<n>[A-Z_]+)` \|", "SUBMIT_{n}", "SUBMIT_WATCH"),
+] + fields("doc/reference/wire.md#Header", "wire_hdr") + fields("doc/reference/wire.md#HELLO", "wire_hello") + \
+    fields("doc/reference/wire.md#Transfers", "wire_transfer") + fields("doc/reference/wire.md#Group messages", "wire_group") + \
+    fields("doc/reference/wire.md#Collectives of groups", "wire_coll") + fields("doc/reference/wire.md#Multicasts", "wire_multi") + \
+    fields("doc/internals/shared-memory.md#LHS ring", "lhs_entry", "(?!front)\\w+")
 
 
 def main():
+    if sys.argv[1] == "write":
+        for name in PAGES:
+            text = generated(name)
+            if text != read(name):
+                with open(os.path.join(TOP, name), "w", encoding="utf-8") as f:
+                    f.write(text)
+                print("wrote %s" % name)
+        return 0
     if sys.argv[1] == "blocks":
         for page in PAGES:
-            out = "%s/%s" % (sys.argv[4], os.path.basename(page)[:-3])
+            out = "%s/%s" % (sys.argv[4], page[:-3].removeprefix("doc/").replace("/", "-"))
             write_blocks(page, out, sys.argv[5], int(sys.argv[6]))
         return 0
     found = list(globals()["check_" + sys.argv[1]]())

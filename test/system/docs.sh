@@ -67,28 +67,18 @@ text() { # CHECK [ARGUMENTS...]
 	python3 "$top/test/system/docs.py" "$1" "$top" "$build" "${@:2}"
 }
 
-key_table() {
-	"$dpdk" --config-doc >"$dir/printed" || return 1
-	sed -n '/<!-- keys: begin -->/,/<!-- keys: end -->/p' "$top/doc/configuration.md" |
-		sed '1d;$d' >"$dir/documented"
-	diff "$dir/documented" "$dir/printed" >"$dir/diff" && return 0
-	echo "doc/configuration.md is not what pmx-dpdk --config-doc prints; put that between its marks"
-	cat "$dir/diff"
-	return 1
-}
-
-# the command of README, as it stands there, in a tree that nothing was built in
+# the command of doc/README.md, as it stands there, in a tree that nothing was built in
 reference_pages() {
 	local command
-	command=$(grep -o '`[^`]*doxygen doc/Doxyfile`' "$top/README.md" | tr -d '`')
-	[ -n "$command" ] || { echo "README.md has no doxygen command"; return 1; }
+	command=$(grep -o '`[^`]*doxygen doc/Doxyfile`' "$top/doc/README.md" | tr -d '`')
+	[ -n "$command" ] || { echo "doc/README.md has no doxygen command"; return 1; }
 	mkdir -p "$dir/tree/doc" && cp -r "$top/include" "$dir/tree" && cp "$top/doc/Doxyfile" "$dir/tree/doc" || return 1
 	(cd "$dir/tree" && bash -c "$command") && [ -f "$dir/tree/pages/html/index.html" ]
 }
 
 # who installs the library is told of ldconfig wherever that is said
 ldconfig_is_named() {
-	! grep -rn 'meson install' "$top/README.md" "$top"/doc/*.md "$top"/dpdk-config | grep -v ldconfig
+	! grep -rn 'meson install' "$top/README.md" "$top"/doc/*.md "$top"/doc/*/*.md "$top"/dpdk-config | grep -v ldconfig
 }
 
 # the pages of section 3 that the build makes: one for each function of the public headers, which leads to its text
@@ -105,7 +95,7 @@ function_pages() {
 		[ -n "$page" ] && page=$dir/man3/$page || page=$build/man3/$name.3
 		grep -qw "$name" "$page" || { echo "man3/$name.3 does not lead to a text that tells of it"; return 1; }
 	done
-	MANPATH=$build man -P cat 3 pmx_send 2>&1 | cmp - "$dir/man3/libpmx.3"
+	MANPATH=$build man -P cat 3 pmx_send 2>&1 | cmp - "$dir/man3/libpmx-context.3"
 }
 
 manual_pages() {
@@ -213,12 +203,12 @@ example_usage() {
 	return 1
 }
 
-# README's nodes have the defaults, so their mbufs are those that architecture.md tells of
+# the nodes of guide/start.md have the defaults, so their mbufs are those that limits.md tells of
 default_mbufs() {
 	local said
-	said=$(grep -oE '[0-9]+ by default, [0-9]+ MiB' doc/architecture.md | cut -d' ' -f1)
-	cat "$dir"/README/blocks/*.log | grep -qE "^mbufs +${said:-none} " && return 0
-	echo "doc/architecture.md says '$said' mbufs, pmx-ctl stat: $(cat "$dir"/README/blocks/*.log | grep '^mbufs ')"
+	said=$(grep -oE '[0-9]+ by default, [0-9]+ MiB' doc/reference/limits.md | cut -d' ' -f1)
+	cat "$dir"/guide-start/blocks/*.log | grep -qE "^mbufs +${said:-none} " && return 0
+	echo "doc/reference/limits.md says '$said' mbufs, pmx-ctl stat: $(cat "$dir"/guide-start/blocks/*.log | grep '^mbufs ')"
 	return 1
 }
 
@@ -248,19 +238,22 @@ readme_as_written() {
 		skip docs__README_runs "needs 256 free hugepages of 2 MiB, $free are: sudo dpdk-config/hugepages.sh"
 	else
 		if run_page README; then
-			check docs__default_mbufs default_mbufs
 			check docs__example_answers example_answers
 			check docs__example_says_what_is_wrong example_says_why
 		fi
 		check docs__README_programs_stop stop_terminals
+		if run_page guide-start; then
+			check docs__default_mbufs default_mbufs
+		fi
+		check docs__guide-start_programs_stop stop_terminals
 		check docs__nothing_is_left nothing_is_left
 	fi
 }
 
 # ------------------------------------------------------------------
 cd "$top" || exit 2
-check docs__key_table key_table
-check docs__readme_example_is_the_file text example
+check docs__generated text generated
+check docs__readme_verbs_are_the_example text example
 check docs__golden_bytes text golden
 check docs__links text links
 check docs__paths text paths
@@ -279,8 +272,9 @@ if check docs__marked_blocks marked_blocks; then
 	# programs are called by name in doc/: they are installed there. As root nothing asks for a password
 	mkdir "$dir/bin" && printf '#!/bin/sh\nexec "$@"\n' >"$dir/bin/sudo" && chmod +x "$dir/bin/sudo"
 	export PATH=$dir/bin:$build/app:$PATH
-	for page in doc/*.md; do
-		run_page "$(basename "$page" .md)"
+	for page in doc/*.md doc/*/*.md; do
+		page=${page#doc/} page=${page%.md} page=${page//\//-}
+		[ "$page" = guide-start ] || run_page "$page"
 	done
 	readme_as_written
 fi

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What encap.sh judges frames by, in nothing but the kernel's sockets and doc/wire.md: node 1 as far as HELLO
+"""What encap.sh judges frames by, in nothing but the kernel's sockets and doc/reference/wire.md: node 1 as far as HELLO
 goes, frames that are wrong in one way each, and the fields of captured ones."""
 
 import collections
@@ -17,7 +17,7 @@ import time
 PORT = 18515
 VERSION = 2
 ETHERTYPE = 0x88B5
-HEADER = struct.Struct(">BBHHHHHHHHIIIIIIII")  # doc/wire.md, header
+HEADER = struct.Struct(">BBHHHHHHHHIIIIIIII")  # doc/reference/wire.md, header
 HELLO = struct.Struct(">IIIHHQIBBH32s")
 TYPES = ["", "DATA", "ACK", "NACK", "HELLO", "PING", "PONG", "RESET"]
 ASK = 0x40
@@ -28,7 +28,7 @@ def fail(what):
     sys.exit(1)
 
 
-# ---------------------------------------------------------------------- frames as doc/wire.md has them
+# ---------------------------------------------------------------------- frames as doc/reference/wire.md has them
 
 Frame = collections.namedtuple("Frame", "version type flags src dst src_ctx dst_ctx len credit share session seq ack "
                                "tstamp echo msg_len frag_off crc payload")

@@ -8,9 +8,9 @@ import struct
 import sys
 
 ETHERTYPE, VERSION = 0x88B5, 2
-HEADER = struct.Struct(">BBHHHHHHHHIIIIIIII")  # doc/wire.md, header
-GROUP_MESSAGE = struct.Struct(">BBHIQIIIHH")    # doc/wire.md, groups
-MULTI = struct.Struct(">IIIHBBIHHQ")            # doc/wire.md, multicasts
+HEADER = struct.Struct(">BBHHHHHHHHIIIIIIII")  # doc/reference/wire.md, header
+GROUP_MESSAGE = struct.Struct(">BBHIQIIIHH")    # doc/reference/wire.md, groups
+MULTI = struct.Struct(">IIIHBBIHHQ")            # doc/reference/wire.md, multicasts
 TYPE = {"DATA": 1, "MULTI": 8, "LINK": 9}
 OPS = {"LEAVE": 4, "SUSPECT": 7, "GRANT": 12}
 FIRST, ASK, GROUP_ENDPOINT, NOBODY = 0x01, 0x40, 0x4000, 0xFFFF

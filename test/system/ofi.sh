@@ -127,9 +127,9 @@ sys.exit(str(number.value if result == 0 else result) != wanted)' "$build/lib/th
 	resolves no:body -22
 	resolves 65535 -22
 	says ofi_mpi__is_over_pmx "$provider" mpirun -np 2 --oversubscribe --mca mtl_base_verbose 100 --mca opal_common_ofi_verbose 100 "$build/test/ofi_mpi"
-	# without a variable or an option: by the file of doc/mpi.md
+	# without a variable or an option: by the file of doc/guide/mpi.md
 	mkdir -p "$dir/home/.openmpi"
-	sed -n "s/^mkdir.*printf '\(mtl = ofi.*pmx\).*$/\1/p" "$(dirname "$0")/../../doc/mpi.md" | sed 's/\\n/\n/g' >"$dir/home/.openmpi/mca-params.conf"
+	sed -n "s/^mkdir.*printf '\(mtl = ofi.*pmx\).*$/\1/p" "$(dirname "$0")/../../doc/guide/mpi.md" | sed 's/\\n/\n/g' >"$dir/home/.openmpi/mca-params.conf"
 	says ofi_mpi__by_its_file "$provider" env -u OMPI_MCA_mtl -u FI_PROVIDER HOME="$dir/home" \
 		mpirun -np 2 --oversubscribe --mca mtl_base_verbose 100 --mca opal_common_ofi_verbose 100 "$build/test/ofi_mpi"
 else

@@ -130,7 +130,7 @@ mkdir "$dir/docs"
 python3 - "$top" "$dir/docs" <<-'END'
 	import glob, os, re, sys
 	top, out = sys.argv[1:]
-	for page in [top + '/README.md'] + sorted(glob.glob(top + '/doc/*.md')):
+	for page in [top + '/README.md'] + sorted(glob.glob(top + '/doc/**/*.md', recursive=True)):
 	    for name, body in re.findall(r'<!-- file: ([\w.-]+) -->\n+```\w*\n(.*?)```', open(page).read(), re.S):
 	        if '[node]' in body: # others are topologies
 	            open(out + '/' + os.path.basename(page) + '-' + name, 'w').write(body)

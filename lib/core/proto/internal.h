@@ -211,7 +211,7 @@ struct path {
 	uint32_t isn_floor; /* no flow of this path starts before this sequence */
 	uint32_t flow_count;
 	uint32_t owd_base, owd_next; /* smallest one-way delays, each plus the offset of the two
-				      * clocks: share.c */
+				      * clocks: window_share.c */
 	uint16_t owd_life;           /* ... and the `share.life` they are of; 0 = none */
 	uint32_t look_ts;            /* time stamp at which share_look last saw it */
 	uint64_t heard_at, ask_at;
@@ -286,7 +286,7 @@ struct wheel {
 	uint32_t shift;  /* a slot is 1 << shift ticks */
 };
 
-/* The facts about the senders to this node, with times in time stamp units: share.c. */
+/* The facts about the senders to this node, with times in time stamp units: window_share.c. */
 struct share {
 	uint16_t each;              /* frames in flight that every Ack allows, 0 = no bound */
 	uint16_t chance;            /* ... plus one, with a probability of chance / 65535 */
@@ -589,7 +589,7 @@ uint32_t order_rtt(struct proto *p, uint16_t node, bool alone, uint32_t rtt);
 void order_forget(struct proto *p, uint16_t node);
 bool order_is_first(const struct proto *p, uint16_t node);
 
-/* share.c */
+/* window_share.c */
 void share_look(struct proto *p, struct flow *f, const struct wire_hdr *h);
 uint16_t share_each(struct proto *p, uint32_t now);
 

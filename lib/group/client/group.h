@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * A group as its member's library has it, shared by group.c, submit.c, multicast.c
- * and share.c. One thread.
+ * and region.c. One thread.
  */
 #ifndef PMX_CLIENT_GROUP_H
 #define PMX_CLIENT_GROUP_H
@@ -134,7 +134,7 @@ void ctx_group_end(struct pmx_group *g);
 /* Submit a command that has but a number. 0 or -EAGAIN. */
 int ctx_group_submit(struct pmx_group *g, enum group_command command, uint32_t number);
 
-/* ---------------------------------------------------------------- share.c */
+/* ---------------------------------------------------------------- region.c */
 
 void shares_result(struct pmx_group *g, const struct completion *c);
 /* End all requests about regions. */

@@ -3,7 +3,7 @@
  * Multicast (RHI-MC; RHiNET, 1999, section 2.8) as one request: by a list (B), which is a push to
  * each member of a set; or by the network (A), whose switches copy frames for all whom they reach,
  * and then pushes of what these lack. An update of a shared region is a multicast to those that
- * share it (share.c). Runs in the context's thread.
+ * share it (region.c). Runs in the context's thread.
  *
  * Design notes
  * 1. The engine sends a few frames of each push in turns, so all receivers get piece by piece, and

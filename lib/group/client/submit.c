@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Commands about groups, from the application to the engine; of group.c, multicast.c and share.c.
+ * Commands about groups, from the application to the engine; of group.c, multicast.c and region.c.
  * Runs in the context's thread.
  */
 #include <errno.h>

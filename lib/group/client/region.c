@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Shared regions, on the application's side (RHI-SUB; RHiNET, 1999, section 2.9): subscribing and
- * unsubscribing are the engines' work (lib/group/share.c); an update is a multicast from here, to
+ * unsubscribing are the engines' work (lib/group/region.c); an update is a multicast from here, to
  * those that share the region when the engine grants it. Runs in the context's thread.
  */
 #include <errno.h>
