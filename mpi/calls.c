@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The collectives of MPI that pmx has, blocking and nonblocking, and what ends the requests of the
- * latter. Each one here decides, describes its data, begins the verb of include/pmx/coll.h, and
- * waits; or leaves all of it to the MPI library.
+ * The collectives of MPI that pmx has, blocking and nonblocking, what ends the requests of the
+ * latter, and what has to wait for them. Each one here decides, describes its data, begins the verb
+ * of include/pmx/coll.h, and waits; or leaves all of it to the MPI library.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -192,6 +192,47 @@ MPI_Request_get_status(MPI_Request r, int *flag, MPI_Status *s)
 {
 	look();
 	return PMPI_Request_get_status(r, flag, s);
+}
+
+/* Return whether a nonblocking collective uses the communicator. */
+static bool
+is_used(const struct comm *c)
+{
+	for (const struct running *x = pending; x != NULL; x = x->next) {
+		if (x->comm == c)
+			return true;
+	}
+	return false;
+}
+
+/* Wait before a communicator is freed. Its group ends when its rank 0 leaves, so no rank leaves
+ * before all have what they wait for; all have begun their collectives before they come here. */
+static void
+wait_before_free(MPI_Comm c)
+{
+	const struct comm *x = comm_of(c, false);
+
+	if (x == NULL)
+		return;
+	while (is_used(x)) {
+		look();
+		comm_turn();
+	}
+	PMPI_Barrier(c);
+}
+
+EXPORT int
+MPI_Comm_free(MPI_Comm *c)
+{
+	wait_before_free(*c);
+	return PMPI_Comm_free(c);
+}
+
+EXPORT int
+MPI_Comm_disconnect(MPI_Comm *c)
+{
+	wait_before_free(*c);
+	return PMPI_Comm_disconnect(c);
 }
 
 /* ------------------------------------------------------------------ what they have in common */

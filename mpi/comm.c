@@ -24,6 +24,7 @@ static struct pmx_node *node;
 static struct pmx_context *context;
 static int key = MPI_KEYVAL_INVALID; /* of a communicator's struct comm */
 static struct comm none;             /* a communicator that has no group */
+static struct comm *comms;           /* those that have one */
 static uint32_t next_id = FIRST_ID;
 static unsigned polls;
 static bool is_on, is_verbose;
@@ -101,27 +102,29 @@ read_options(const char *options)
 	free(copy);
 }
 
+/* Close the group of a communicator, and forget it. */
+static void
+comm_close(struct comm *x)
+{
+	struct comm **at = &comms;
+
+	while (*at != NULL && *at != x)
+		at = &(*at)->next;
+	if (*at == NULL)
+		return;
+	*at = x->next;
+	pmx_group_close(x->group);
+}
+
 static int
 comm_deleted(MPI_Comm c, int keyval, void *value, void *extra)
 {
-	struct comm *x = value;
-
 	(void)c, (void)keyval, (void)extra;
-	if (x == &none)
+	if (value == &none)
 		return MPI_SUCCESS;
-	pmx_group_close(x->group);
-	free(x);
+	comm_close(value);
+	free(value);
 	return MPI_SUCCESS;
-}
-
-/* Free a communicator after a barrier. The group ends when its rank 0 leaves, so no rank leaves
- * before all have what they wait for. */
-EXPORT int
-MPI_Comm_free(MPI_Comm *c)
-{
-	if (comm_of(*c, false) != NULL)
-		PMPI_Barrier(*c);
-	return PMPI_Comm_free(c);
 }
 
 /* Attach to the node, and open the context. Return 0 if it is open, or a negative errno. */
@@ -199,7 +202,9 @@ MPI_Finalize(void)
 		/* nobody goes before all have all that they wait for */
 		PMPI_Barrier(MPI_COMM_WORLD);
 		is_on = false;
-		PMPI_Comm_delete_attr(MPI_COMM_WORLD, key);
+		/* the MPI library deletes what is left at MPI_COMM_SELF and others only later */
+		while (comms != NULL)
+			comm_close(comms);
 		PMPI_Comm_free_keyval(&key);
 		PMPI_Barrier(MPI_COMM_WORLD);
 		pmx_context_close(context);
@@ -355,6 +360,10 @@ comm_of(MPI_Comm c, bool blocking)
 	PMPI_Comm_get_attr(c, key, &x, &there);
 	if (!there && blocking) {
 		x = make(c);
+		if (x != NULL) {
+			x->next = comms;
+			comms = x;
+		}
 		PMPI_Comm_set_attr(c, key, x != NULL ? x : &none);
 	}
 	return x == &none ? NULL : x;

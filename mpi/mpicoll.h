@@ -31,6 +31,7 @@
 struct comm {
 	struct pmx_group *group;
 	int size, rank;
+	struct comm *next;
 };
 
 /* Return the communicator's group, or NULL: then the MPI library does the collective. blocking: the
@@ -83,6 +84,7 @@ struct data {
 	void *home;  /* ... and unpacked there at the end, or NULL */
 	int64_t count;
 	MPI_Datatype type;
+	bool owns_type; /* to be freed */
 	/* blocks of several ranks: their counts and displacements, which the application keeps
 	 * until the end, `count` of them; and as bytes, malloc()ed */
 	const int *counts, *places;

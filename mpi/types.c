@@ -91,6 +91,17 @@ make(struct data *d, const void *at, int64_t count, MPI_Datatype type)
 	return d->at != NULL;
 }
 
+/* Note that data_end() is to unpack the data to `home`, if they are packed. The program may free
+ * their type as soon as a nonblocking collective has begun, so they get one of their own. */
+static void
+unpack_at(struct data *d, void *home)
+{
+	if (!d->packed)
+		return;
+	d->home = home;
+	d->owns_type = PMPI_Type_dup(d->type, &d->type) == MPI_SUCCESS;
+}
+
 bool
 data_in(struct data *d, const void *at, int64_t count, MPI_Datatype type)
 {
@@ -103,7 +114,7 @@ data_out(struct data *d, void *at, int64_t count, MPI_Datatype type)
 {
 	if (!make(d, at, count, type))
 		return false;
-	d->home = d->packed ? at : NULL;
+	unpack_at(d, at);
 	return true;
 }
 
@@ -112,7 +123,7 @@ data_both(struct data *d, void *at, int64_t count, MPI_Datatype type)
 {
 	if (!data_in(d, at, count, type))
 		return false;
-	d->home = d->packed ? at : NULL;
+	unpack_at(d, at);
 	return true;
 }
 
@@ -176,7 +187,7 @@ data_out_blocks(struct data *d, void *at, int ranks, const int counts[], const i
 {
 	if (!make_blocks(d, at, ranks, counts, places, type))
 		return false;
-	d->home = d->packed ? at : NULL;
+	unpack_at(d, at);
 	return true;
 }
 
@@ -186,7 +197,7 @@ data_both_blocks(struct data *d, void *at, int ranks, const int counts[], const 
 {
 	if (!data_in_blocks(d, at, ranks, counts, places, type))
 		return false;
-	d->home = d->packed ? at : NULL;
+	unpack_at(d, at);
 	return true;
 }
 
@@ -199,6 +210,8 @@ data_end(struct data *d)
 	for (int r = 0; d->home != NULL && d->counts != NULL && r < d->count; r++)
 		in_parts(block_at(d, d->home, r), d->counts[r], d->type,
 			(uint8_t *)d->at + d->blocks.begins[r], unpack);
+	if (d->owns_type)
+		PMPI_Type_free(&d->type);
 	if (d->packed)
 		free(d->at);
 	free((void *)(uintptr_t)d->blocks.lens);

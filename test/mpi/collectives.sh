@@ -33,6 +33,13 @@ right 4_ranks shared+coll 4 "${CALLS:-600}" 1
 right 2_ranks shared+coll 2 "${CALLS:-600}" 2
 right without_it shared 4 50 3
 
+# what MPI lets programs free early, and how they may end
+for what in types comms nothing unused self; do
+	code=0
+	over shared+coll 2 "$build/test/mpi_early" $what >"$dir/log" 2>&1 || code=$?
+	[ $code = 0 ] && [ "$(grep -c "is through" "$dir/log")" = 2 ] && ok "${suite}_early_$what" || not_ok "${suite}_early_$what" "exit code $code" "$dir/log"
+done
+
 # ------------------------------------------------------------------ times
 
 # times: lines "NAME BYTES TIME" of all turns in $dir/times.WAY as a table of medians, with and without pmx, and over TCP
