@@ -34,62 +34,89 @@ static const struct command {
 	int (*run)(const struct options *o);
 	const char *help; /* its lines of --help */
 } commands[] = {
-	{.name = "stat",
+	{
+		.name = "stat",
 		.show = show_stat,
 		.help = "  stat             counters and state of the node: name, value, unit, "
 			"meaning\n"
 			"    --all          also those that are zero\n"
 			"    --watch SECS   every SECS seconds, how much they grow a second; ends "
-			"with ^C\n"},
+			"with ^C\n",
+	},
 	{.name = "peers", .show = show_peers, .help = "  peers            paths to other nodes\n"},
-	{.name = "links",
+	{
+		.name = "links",
 		.show = show_links,
 		.help = "  links            links of this node: traffic now, and which reach peers "
-			"that have several\n"},
-	{.name = "contexts",
+			"that have several\n",
+	},
+	{
+		.name = "contexts",
 		.show = show_contexts,
-		.help = "  contexts         open endpoints of this node\n"},
-	{.name = "memory",
+		.help = "  contexts         open endpoints of this node\n",
+	},
+	{
+		.name = "memory",
 		.show = show_memory,
 		.help = "  memory           remote memory: transfers, pins, and what others may "
-			"reach\n"},
-	{.name = "groups",
+			"reach\n",
+	},
+	{
+		.name = "groups",
 		.show = show_groups,
 		.help = "  groups           members of groups here: state, barriers, locks, shared "
-			"regions\n"},
+			"regions\n",
+	},
 	{.name = "drops", .show = show_drops, .help = "  drops            why frames were lost\n"},
-	{.name = "jobs",
+	{
+		.name = "jobs",
 		.run = show_jobs,
-		.help = "  jobs             jobs with contexts here: PMX_JOB of their processes\n"},
-	{.name = "freeze",
+		.help = "  jobs             jobs with contexts here: PMX_JOB of their processes\n",
+	},
+	{
+		.name = "freeze",
 		.help = "  freeze JOB       stops a job on the network: its peers see delay, no "
 			"error\n"
 			"    --drain MS     how long what it has under way may take (50)\n"
 			"    --hold         until this program ends; otherwise until thaw\n"
 			"    --processes    stops its processes as well, by SIGSTOP, until it goes "
-			"on\n"},
-	{.name = "park",
+			"on\n",
+	},
+	{
+		.name = "park",
 		.help = "  park JOB         stops it, and gives its packet buffers to others; "
-			"options as of freeze\n"},
-	{.name = "load",
-		.help = "  load JOB         gives it packet buffers again: it stays stopped\n"},
-	{.name = "thaw",
-		.help = "  thaw JOB         lets it go on, after loading it if it is parked\n"},
-	{.name = "gang",
+			"options as of freeze\n",
+	},
+	{
+		.name = "load",
+		.help = "  load JOB         gives it packet buffers again: it stays stopped\n",
+	},
+	{
+		.name = "thaw",
+		.help = "  thaw JOB         lets it go on, after loading it if it is parked\n",
+	},
+	{
+		.name = "gang",
 		.run = serve_gang,
 		.help = "  gang             reads 'freeze JOB [DRAIN_US [processes] [parked]]', "
 			"'hold ...', 'load JOB', 'thaw\n"
 			"                   JOB' and 'state JOB', a line each: for pmx-gang; what "
-			"it holds goes on when it ends\n"},
-	{.name = "reload",
+			"it holds goes on when it ends\n",
+	},
+	{
+		.name = "reload",
 		.show = show_reload,
 		.help = "  reload           takes [nodes] of the primary's configuration as it is "
-			"now\n"},
-	{.name = "doctor",
+			"now\n",
+	},
+	{
+		.name = "doctor",
 		.run = doctor,
 		.help = "  doctor           is this host ready, and is what runs well? Needs no "
-			"running primary\n"},
-	{.name = "plan",
+			"running primary\n",
+	},
+	{
+		.name = "plan",
 		.run = show_plan,
 		.help = "  plan             how a collective would go on a network; needs no "
 			"running primary\n"
@@ -101,12 +128,15 @@ static const struct command {
 			"    --generator G  this one's plan, not the fastest one\n"
 			"    --steps RANK   also what this rank does\n"
 			"    --save FILE    write the plan, for --plan and for PMX_COLL_PLANS\n"
-			"    --plan FILE    in place of --kind: one that was saved\n"},
-	{.name = "topology",
+			"    --plan FILE    in place of --kind: one that was saved\n",
+	},
+	{
+		.name = "topology",
 		.run = show_topology,
 		.help = "  topology         what a topology file describes, as a tree\n"
 			"    --topology FILE\n"
-			"    --svg FILE     the same as a picture\n"},
+			"    --svg FILE     the same as a picture\n",
+	},
 };
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 

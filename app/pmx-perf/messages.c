@@ -344,16 +344,21 @@ bandwidths(struct session *s, const struct options *o)
 #define WARM_BYTES 67108864u
 #define WARM_S     0.5
 
-/* Send long messages there and back until packet buffers of both nodes were used once, or the time
- * is over. On a virtual machine the first use of a page can take longer than a message. */
+/* Send messages of the longest size that is asked for (1 MiB) there and back until packet buffers
+ * of both nodes were used once, or the time is over. On a virtual machine the first use of a page
+ * can take longer than a message. */
 static int
 warm(struct session *s, const struct options *o)
 {
-	const uint32_t most = pmx_get_max_message(s->ctx), size = most < 1048576 ? most : 1048576;
+	const uint32_t most = pmx_get_max_message(s->ctx);
 	const uint64_t end = rte_rdtsc() + (uint64_t)(WARM_S * (double)perf_hz());
+	uint32_t size = o->size_count ? 0 : 1048576;
 	uint64_t unused;
 	int e = 0;
 
+	for (unsigned i = 0; i < o->size_count; i++)
+		size = RTE_MAX(size, o->sizes[i]);
+	size = RTE_MIN(size, most);
 	for (uint64_t bytes = 0; bytes < WARM_BYTES && e == 0 && rte_rdtsc() < end; bytes += size)
 		e = ping(s, o, size, &unused);
 	return e == 0 ? 0 : perf_complain("warming up", e);

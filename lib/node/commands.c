@@ -8,13 +8,21 @@
 
 #include <rte_cycles.h>
 
+#include "base/clock.h"
 #include "engine/contexts.h"
 #include "node/node.h"
+
+/* A lane that shares its CPU with many others may get none for seconds. Whoever asked for the
+ * command waits longer (ATTACH_PATIENCE_S); lanes that are paused already do not. */
+#define PATIENCE_US       20000000
+#define PAUSE_PATIENCE_US 2000000
 
 int
 node_command(struct node *n, struct command *cmd, bool wait)
 {
 	struct engine *e = node_lane(n, cmd->ctx);
+	const int64_t deadline = clock_deadline(
+		cmd->op == COMMAND_PAUSE ? PAUSE_PATIENCE_US : PATIENCE_US);
 	struct command *expected = NULL;
 	int result = -ETIMEDOUT;
 
@@ -28,7 +36,7 @@ node_command(struct node *n, struct command *cmd, bool wait)
 	atomic_store(&e->command, cmd);
 	/* an error means that the counter is full: the lane wakes all the same */
 	eventfd_write(e->doorbell, 1);
-	for (int i = 0; i < 20000 && !atomic_load(&cmd->done) && !atomic_load(&e->stop); i++)
+	while (!atomic_load(&cmd->done) && !atomic_load(&e->stop) && clock_us() < deadline)
 		usleep(100);
 	if (atomic_load(&e->stop))
 		result = -ESHUTDOWN;

@@ -716,7 +716,7 @@ def main():
         return 0
     if sys.argv[1] == "blocks":
         for page in PAGES:
-            out = "%s/%s" % (sys.argv[4], page[:-3].removeprefix("doc/").replace("/", "-"))
+            out = os.path.join(sys.argv[4], page[:-3].replace("/", "-"))
             write_blocks(page, out, sys.argv[5], int(sys.argv[6]))
         return 0
     found = list(globals()["check_" + sys.argv[1]]())

@@ -206,9 +206,9 @@ example_usage() {
 # the nodes of guide/start.md have the defaults, so their mbufs are those that limits.md tells of
 default_mbufs() {
 	local said
-	said=$(grep -oE '[0-9]+ by default, [0-9]+ MiB' doc/reference/limits.md | cut -d' ' -f1)
-	cat "$dir"/guide-start/blocks/*.log | grep -qE "^mbufs +${said:-none} " && return 0
-	echo "doc/reference/limits.md says '$said' mbufs, pmx-ctl stat: $(cat "$dir"/guide-start/blocks/*.log | grep '^mbufs ')"
+	said=$(tr '\n' ' ' <doc/reference/limits.md | grep -oE '[0-9]+ by default, [0-9]+ MiB' | cut -d' ' -f1)
+	cat "$dir"/doc-guide-start/blocks/*.log | grep -qE "^mbufs +${said:-none} " && return 0
+	echo "doc/reference/limits.md says '$said' mbufs, pmx-ctl stat: $(cat "$dir"/doc-guide-start/blocks/*.log | grep '^mbufs ')"
 	return 1
 }
 
@@ -242,10 +242,10 @@ readme_as_written() {
 			check docs__example_says_what_is_wrong example_says_why
 		fi
 		check docs__README_programs_stop stop_terminals
-		if run_page guide-start; then
+		if run_page doc-guide-start; then
 			check docs__default_mbufs default_mbufs
 		fi
-		check docs__guide-start_programs_stop stop_terminals
+		check docs__doc-guide-start_programs_stop stop_terminals
 		check docs__nothing_is_left nothing_is_left
 	fi
 }
@@ -273,8 +273,8 @@ if check docs__marked_blocks marked_blocks; then
 	mkdir "$dir/bin" && printf '#!/bin/sh\nexec "$@"\n' >"$dir/bin/sudo" && chmod +x "$dir/bin/sudo"
 	export PATH=$dir/bin:$build/app:$PATH
 	for page in doc/*.md doc/*/*.md; do
-		page=${page#doc/} page=${page%.md} page=${page//\//-}
-		[ "$page" = guide-start ] || run_page "$page"
+		page=${page%.md} page=${page//\//-}
+		[ "$page" = doc-guide-start ] || run_page "$page"
 	done
 	readme_as_written
 fi

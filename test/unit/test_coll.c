@@ -750,11 +750,13 @@ coll_plan_evaluate__refuses_scratch_that_nobody_empties(void **state)
 		"rank 1 piece=10 areas=1 area_bytes=10\nreceive peer=0 to=scratch\n";
 	struct topology *t = parsed("switch s\nhost h[0-1]\n"
 				    "link h[0-1] s bandwidth=1G latency=1us\n");
-	const struct coll_task task = {.kind = COLL_BCAST,
+	const struct coll_task task = {
+		.kind = COLL_BCAST,
 		.topology = t,
 		.ranks = 2,
 		.bytes = 10,
-		.params = params};
+		.params = params,
+	};
 	struct coll_plan *p;
 	struct coll_cost cost;
 	char error[200];
