@@ -124,14 +124,18 @@ members() {
 }
 all_work() { [ "$(cat "$dir/j$1".*.log | grep -c '^works')" = "$2" ]; }
 
-# ended TEST JOB...: asks one of each job to end, within 60 s, and looks at what they tell
+# ended TEST JOB...: asks one of each job to end, and looks at what they tell. Each of them gives up by itself after 30 s in its last
+# barrier and 30 s behind it, and says what it waited for: within 120 s here
 ended() {
-	local name=$1 job w until=$((SECONDS + 60))
+	local name=$1 job w until=$((SECONDS + 120))
 	local -A codes=()
 	shift
 	kill -USR1 "${workers[@]}" 2>/dev/null
 	for w in "${workers[@]}"; do
-		wait_for $((until - SECONDS)) gone "$w" || kill -KILL "$w"
+		if ! wait_for $((until - SECONDS)) gone "$w"; then
+			ps -o stat=,wchan:24=,args= -p "$w" | sed 's/^/# does not end: /'
+			kill -KILL "$w"
+		fi
 		wait "$w" || codes[${job_of[$w]}]+=" $?"
 	done
 	workers=()
