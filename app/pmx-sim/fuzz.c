@@ -24,6 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/mix.h"
 #include "sims.h"
 
 enum misfortune {
@@ -76,11 +77,7 @@ struct history {
 static uint64_t
 draw64(struct history *h)
 {
-	uint64_t x = (h->random += 0x9E3779B97F4A7C15u);
-
-	x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-	x = (x ^ x >> 27) * 0x94D049BB133111EBu;
-	return x ^ x >> 31;
+	return mix64_next(&h->random);
 }
 
 static uint32_t

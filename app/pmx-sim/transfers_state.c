@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mix.h"
 #include "transfers.h"
 
 void
@@ -35,11 +36,7 @@ transfer_wrong(struct transfers *x, const struct transfer *t, int error, const c
 uint64_t
 transfers_draw(struct transfers *x)
 {
-	uint64_t r = (x->random += 0x9E3779B97F4A7C15u);
-
-	r = (r ^ r >> 30) * 0xBF58476D1CE4E5B9u;
-	r = (r ^ r >> 27) * 0x94D049BB133111EBu;
-	return r ^ r >> 31;
+	return mix64_next(&x->random);
 }
 
 /* Return a random number in 0..n - 1. */

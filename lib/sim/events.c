@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 
+#include "base/mix.h"
 #include "sim/internal.h"
 
 void *
@@ -21,11 +22,7 @@ sim_grown(struct sim *s, void *array, uint32_t count, uint32_t *cap, size_t size
 uint64_t
 sim_random(struct sim *s)
 {
-	uint64_t x = (s->random += 0x9E3779B97F4A7C15u);
-
-	x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-	x = (x ^ x >> 27) * 0x94D049BB133111EBu;
-	return x ^ x >> 31;
+	return mix64_next(&s->random);
 }
 
 void

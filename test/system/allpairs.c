@@ -58,7 +58,7 @@ static const char *go_file;
 static uint64_t
 random_next(struct worker *w)
 {
-	return mix64(w->rng += 0x9E3779B97F4A7C15u);
+	return mix64_next(&w->rng);
 }
 
 /* ------------------------------------------------------------------ bytes */

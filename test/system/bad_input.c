@@ -44,7 +44,7 @@ check(const char *name, bool good, const char *why)
 static uint64_t
 random_next(void)
 {
-	return mix64(seed += 0x9E3779B97F4A7C15u);
+	return mix64_next(&seed);
 }
 
 static struct engine *

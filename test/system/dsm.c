@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "../../examples/dsm/cluster.h"
+#include "../../lib/base/mix.h"
 
 #define BYTES  (64 * 4096)
 #define PIECES 192
@@ -40,19 +41,11 @@ static struct cluster c;
 static uint8_t *shared;
 static uint64_t checked;
 
-static uint64_t
-mix(uint64_t x)
-{
-	x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9ull;
-	x = (x ^ x >> 27) * 0x94D049BB133111EBull;
-	return x ^ x >> 31;
-}
-
 /* A random number by what it is for; the same at all members. */
 static uint64_t
 draw(uint64_t a, uint64_t b, uint64_t d)
 {
-	return mix(mix(mix(a + 1) + b) + d);
+	return mix64(mix64(mix64(a + 1) + b) + d);
 }
 
 static void

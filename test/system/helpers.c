@@ -97,14 +97,6 @@ interrupt_every(int us)
 }
 
 uint64_t
-mix64(uint64_t z)
-{
-	z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-	z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-	return z ^ z >> 31;
-}
-
-uint64_t
 draw(void)
 {
 	static uint64_t x;

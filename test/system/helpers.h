@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "../../lib/base/mix.h"
 #include "clock.h"
 
 extern _Atomic bool failed; /* fail() was called */
@@ -35,7 +36,5 @@ void *must(void *p);
 /* From now on this process handles a signal every `us`; 0: no longer. */
 void interrupt_every(int us);
 uint64_t draw(void);
-/* All bits of the result depend on all bits of z. */
-uint64_t mix64(uint64_t z);
 
 #endif

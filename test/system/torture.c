@@ -75,12 +75,6 @@ static pthread_mutex_t holes = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool stop;
 static uint64_t pushes, pulls, refusals, faults, full, followed;
 
-static uint64_t
-draw_by(uint64_t *x)
-{
-	return mix64(*x += 0x9E3779B97F4A7C15u);
-}
-
 /* --------------------------------------------------------------- the threads that change memory */
 
 static void
@@ -106,7 +100,7 @@ map_at(uint8_t *at, size_t len)
 static void
 change(struct arena *a)
 {
-	uint64_t r = draw_by(&a->seed);
+	uint64_t r = mix64_next(&a->seed);
 	uint32_t first = (uint32_t)(r >> 8) % PAGES, n = 1 + (uint32_t)(r >> 24) % (PAGES - first),
 		 what = r % 8;
 	uint8_t *at = a->at + first * PAGE, *moved;
@@ -178,7 +172,7 @@ run_thread(void *arg)
 			change(a);
 			usleep(50);
 		} else if (atomic_load(&a->turn) == THREADS) {
-			for (unsigned i = 0; i < 1 + draw_by(&a->seed) % 3; i++)
+			for (unsigned i = 0; i < 1 + mix64_next(&a->seed) % 3; i++)
 				change(a);
 			/* others are refused once the events have been handled, a moment after
 			 * munmap() has returned (note 1 of lib/rma/client/pins.c) */
@@ -219,7 +213,7 @@ right_bytes(const struct arena *a, const uint8_t *got)
 static void
 begin(struct arena *a, uint64_t *seed)
 {
-	uint64_t r = draw_by(seed);
+	uint64_t r = mix64_next(seed);
 	int e;
 
 	/* WILD: the thread may be writing, some pages are of the generation before */

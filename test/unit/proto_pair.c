@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mix.h"
 #include "proto_pair.h"
 #include "proto_pair_inside.h"
 
@@ -35,11 +36,9 @@ net_fail(const struct net *net, const char *format, ...)
 uint32_t
 net_random(struct net *net, uint32_t below)
 {
-	uint64_t x = (net->random += 0x9E3779B97F4A7C15u);
+	const uint64_t x = mix64_next(&net->random);
 
-	x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-	x = (x ^ x >> 27) * 0x94D049BB133111EBu;
-	return below ? (uint32_t)((x ^ x >> 31) >> 32) % below : 0;
+	return below ? (uint32_t)(x >> 32) % below : 0;
 }
 
 uint64_t

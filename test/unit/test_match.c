@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "base/mix.h"
 #include "match/chains.h"
 #include "match/heads.h"
 #include "match/match.h"
@@ -31,11 +32,7 @@ static uint64_t random_state;
 static uint32_t
 below(uint32_t n)
 {
-	uint64_t z = (random_state += 0x9E3779B97F4A7C15u);
-
-	z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-	z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-	return (uint32_t)(((z ^ z >> 31) >> 32) * n >> 32);
+	return (uint32_t)((mix64_next(&random_state) >> 32) * n >> 32);
 }
 
 /* ------------------------------------------------------------------ scans */
