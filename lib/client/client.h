@@ -14,7 +14,6 @@
 #include "channel/channel.h"
 #include "client/service.h"
 #include "pmx/pmx.h"
-#include "rma/part.h"
 
 #define NO_BUFFER UINT16_MAX /* send_note.next: the last buffer of the message */
 
@@ -122,63 +121,7 @@ enum send_told {
 	SEND_TOLD,  /* its event waits for pmx_poll_event(), and the buffer is in use until then */
 };
 
-/* Memory of pmx_alloc(), or adopted. */
-struct piece {
-	uint8_t *addr; /* NULL: the place is free */
-	uint64_t len;
-	int watched; /* adopted memory: index of shm->revoked; otherwise -1 */
-};
-
-/* State of a transfer of the application; only note_becomes() in transfer.c changes it. */
-enum note_state {
-	NOTE_FREE,      /* the place is free */
-	NOTE_HELD,      /* it is ordered and must wait for others before it begins, as `kind` */
-	NOTE_PACKS,     /* a push: the library still has frames of it to submit */
-	NOTE_ASKS,      /* a pull by a long bitmap: the library still has requests of it to
-			 * submit */
-	NOTE_SUBMITTED, /* the engine has all of it */
-	NOTE_ENDED,     /* its event waits for pmx_poll_event() */
-};
-
-/* The runs of a part that are still to be packed. */
-struct runs {
-	const uint8_t *local; /* the region of which they are */
-	uint64_t from, until; /* those of these bytes of it */
-	struct part_iterator it;
-	struct part_run run; /* the rest of the current one */
-};
-
-/* State of a transfer, by place. */
-struct transfer_note {
-	struct outcomes ended;
-	uint8_t state;       /* enum note_state */
-	uint8_t kind;        /* HELD: enum transfer_kind */
-	uint64_t age;        /* order of the calls */
-	uint16_t parent;     /* place of the transfer that this is a part of, or NO_PLACE */
-	uint16_t left;       /* parts that have not ended */
-	uint8_t first_error; /* of its parts */
-	uint32_t pin;        /* of the local memory, or PIN_NONE */
-	void *home;          /* if t.local is a bounce buffer, or it fetches: where the bytes must
-			      * be copied at the end; NULL: nowhere */
-	bool bounced;
-	bool fetches; /* ATOMIC: what the engine writes to the place's bits is copied to `home` */
-	volatile int32_t *status; /* status word that the library must write, or NULL */
-	uint64_t cookie;
-	uint32_t request; /* request that it belongs to, or NO_REQUEST */
-	struct pmx_transfer t;
-	struct runs runs; /* HELD, PACKS: those that are not packed yet */
-	uint64_t at;      /* ASKS: units asked for */
-};
-#define NO_PLACE   UINT16_MAX
-#define NO_REQUEST UINT32_MAX
-#define PAIR_NONE  UINT32_MAX
-
-/* A registration of memory that is not of pmx_alloc(). */
-struct registration {
-	struct registration *next;
-	uint64_t key;
-	int watched;
-};
+#define PAIR_NONE UINT32_MAX
 
 /* Messages that were not received before their channel ended; a ring and bulk follow the
  * structure. */
@@ -199,15 +142,6 @@ struct channel_sizes {
 #define CHANNEL_SIZES(shm)                                                                         \
 	(shm)->send_buffers, (shm)->transfers, (shm)->matched.entries, (shm)->matched.entry_bytes, \
 		(shm)->receives
-
-#define BOUNCES_MAX 16
-
-/* Memory that both sides map, used in place of the application's. */
-struct bounce {
-	void *at; /* NULL: none yet */
-	uint64_t len;
-	bool used;
-};
 
 struct pmx_context {
 	struct channel_shm *shm;
@@ -252,37 +186,12 @@ struct pmx_context {
 	enum pmx_idle idle;    /* as it was opened */
 	uint32_t open_wait_us; /* as it was opened */
 	struct pmx_context_stat stat;
-	/* remote memory */
-	struct transfer_note *transfers; /* array of shm->transfers */
-	uint16_t *places;                /* stack of free ones */
-	uint32_t places_free, transfer_count;
-	uint64_t transfer_age;
-	uint32_t lent;             /* number of requests of groups that have not ended */
-	uint32_t unfinished;       /* number of transfers that are HELD, PACKS or ASKS, and of
-				    * groups that wait for room in the submission ring */
-	uint32_t events_waiting;   /* own transfers that ended and whose events were not taken */
-	uint32_t requested;        /* places of transfers that belong to requests */
-	uint32_t tracked;          /* number of requests that wait for an Ack */
-	bool news;                 /* requests ended since the last pmx_before_select */
-	uint32_t transfer_payload; /* most payload bytes of a frame */
-	struct slot_end events;
-	struct event_slot *kept_events; /* events of the previous life */
-	uint32_t kept_events_head, kept_events_tail;
-	bool no_kernel; /* the engine can reach only memory that it has mapped */
-	struct bounce bounces[BOUNCES_MAX];
-	struct piece pieces[MEMORIES_MAX];   /* by the engine's number */
-	struct piece unshared[MEMORIES_MAX]; /* pieces that the current engine did not map */
-	uint32_t pieces_used;                /* one past the highest */
-	bool sweep;                          /* an adopted piece is gone: see pieces_sweep() */
-	struct registration *registrations;
-	uint32_t ticket; /* ticket of the last registration */
-	struct {
-		bool here;
-		uint32_t ticket, error;
-		uint64_t key;
-	} answer;
-	struct match *match;          /* matched messages; NULL until they are first used */
-	struct pairs *pairs;          /* memory shared with other contexts; NULL: never any */
+	uint32_t unfinished;    /* what services still have to submit, when there is room for it */
+	uint32_t tracked;       /* requests that wait for an Ack */
+	bool news;              /* requests ended since the last pmx_before_select */
+	struct client_rma *rma; /* remote memory; NULL until it is opened */
+	struct match *match;    /* matched messages; NULL until they are first used */
+	struct pairs *pairs;    /* memory shared with other contexts; NULL: never any */
 	struct client_groups *groups; /* NULL: it never was in any */
 	struct client_colls *colls;   /* NULL: it has begun none */
 	uint32_t pair_node; /* the node whose contexts it may be shared with, or PAIR_NONE */

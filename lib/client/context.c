@@ -63,7 +63,6 @@ join(struct pmx_context *ctx, struct channel_shm *shm, int event_fd, int doorbel
 		ctx->release_most = SUBMIT_RELEASE_BUFS;
 	ctx->engine_may_sleep = shm->engine_may_sleep;
 	ctx->yields = ctx->idle == PMX_IDLE_YIELD || (ctx->idle == PMX_IDLE_AUTO && shm->yields);
-	ctx->no_kernel = !shm->kernel_copies;
 	ctx->generation = shm->generation;
 	ctx->selects = false;
 	ctx->event_fd = event_fd;
@@ -146,8 +145,6 @@ ctx_rejoin(struct pmx_context *ctx, struct channel_shm *shm, uint64_t mapped, in
 		lhs_at(&ctx->lhs, i)->bulk_off += (uint8_t *)old - (uint8_t *)shm;
 	if (!ctx->unread)
 		ctx_take_ring(ctx);
-	slot_end_init(&ctx->events, channel_events(shm), shm->events, &shm->events_pos);
-	ctx->transfer_payload = shm->frag_len - (uint32_t)sizeof(struct wire_transfer);
 	for (const struct client_service *const *s = ctx->node->services; *s != NULL; s++) {
 		int result = (*s)->rejoin != NULL ? (*s)->rejoin(ctx) : 0;
 
@@ -272,7 +269,7 @@ ctx_free(struct pmx_context *ctx)
 		ctx->kept = k->next;
 		free(k);
 	}
-	free(ctx->kept_events);
+	free(ctx->rma); /* services that close later look at it */
 	free(ctx->notes);
 	free(ctx->free);
 	free(ctx->release);

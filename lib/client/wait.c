@@ -52,8 +52,7 @@ pmx_before_select(struct pmx_context *ctx)
 	services_sleep(ctx, true);
 	/* full fence: the flag must be visible before the last look; pairs with engine_flush's */
 	atomic_thread_fence(memory_order_seq_cst);
-	bool ended = (ctx->places_free != ctx->transfer_count || ctx->tells != 0) &&
-		slot_filled(&ctx->com, ctx->com.pos);
+	bool ended = ctx->tells != 0 && slot_filled(&ctx->com, ctx->com.pos);
 
 	if (ctx->selects && lhs_peek(&ctx->lhs) == NULL && !ctx->news && !ended &&
 		!ctx_services_landed(ctx) && !ctx_gone(ctx))

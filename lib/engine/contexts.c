@@ -22,8 +22,6 @@
 #include "engine/freeze.h"
 #include "engine/link_io.h"
 #include "engine/local.h"
-#include "engine/park.h"
-#include "engine/preempt.h"
 #include "engine/quotas.h"
 #include "engine/submit.h"
 #include "engine/thin.h"
@@ -244,8 +242,10 @@ close_patience(const struct node *n)
 static bool
 begin_close(struct engine *e, struct channel *ch)
 {
-	const bool lingers = preempt_end(e, ch);
+	bool lingers = true;
 
+	SERVICE_FOREACH(ops, e->services)
+		lingers &= ops->ending == NULL || ops->ending(e, ch);
 	ch->state = CHANNEL_CLOSING;
 	turns_busy(e, ch);
 	ch->closed_at = ch->sub.pos;
@@ -314,6 +314,9 @@ open_context(struct engine *e, struct command *cmd)
 	ch->space.pid = ch->thin ? 0 : cmd->pid ? cmd->pid : getpid();
 	ch->space.mm_fd = cmd->mm_fd > 0 ? cmd->mm_fd : -1;
 	cmd->generation = ch->generation;
+	ch->parks = cmd->parked;
+	ch->state = CHANNEL_OPEN;
+	turns_add(e, ch);
 	open_inlet(e, &ch->plain);
 	open_inlet(e, &ch->matched);
 	SERVICE_FOREACH(ops, &n->services) {
@@ -324,10 +327,6 @@ open_context(struct engine *e, struct command *cmd)
 		proto_ctx_domain(e->proto, (uint16_t)(ch->ctx | k), ch->domain);
 		proto_ctx_open_wait(e->proto, (uint16_t)(ch->ctx | k), cmd->open_wait_us);
 	}
-	ch->state = CHANNEL_OPEN;
-	turns_add(e, ch);
-	if (cmd->parked)
-		preempt_park(e, ch, 0);
 	ENGINE_COUNT(e, contexts_opened);
 	/* release: the region is complete before the state says so */
 	atomic_store_explicit(&ch->shm->state, CHANNEL_OPEN, memory_order_release);
@@ -385,37 +384,6 @@ add_memory(struct engine *e, const struct command *cmd)
 	return space_add(&ch->space, cmd->memory);
 }
 
-/* Stop, start, park or load those contexts of the command that are of this lane. Return how many
- * they are, or the first error. */
-static int
-preempt(struct engine *e, const struct command *cmd)
-{
-	int n = 0, error = 0;
-
-	for (unsigned i = 0; i < e->open_count; i++) {
-		struct channel *ch = e->open[i];
-
-		if (ch->state != CHANNEL_OPEN || !(cmd->contexts[ch->ctx / 64] >> ch->ctx % 64 & 1))
-			continue;
-		int result = 0;
-
-		n++;
-		if (cmd->op == COMMAND_STOP)
-			preempt_stop(e, ch, cmd->drain_us);
-		else if (cmd->op == COMMAND_PARK && park_can(e->node, ch))
-			preempt_park(e, ch, cmd->drain_us);
-		else if (cmd->op == COMMAND_PARK)
-			result = -EOPNOTSUPP;
-		else if (cmd->op == COMMAND_LOAD)
-			result = preempt_load(e, ch);
-		else
-			result = preempt_start(e, ch);
-		if (error == 0)
-			error = result;
-	}
-	return error != 0 ? error : n;
-}
-
 void
 engine_command(struct engine *e, struct command *cmd)
 {
@@ -432,8 +400,9 @@ engine_command(struct engine *e, struct command *cmd)
 		engine_announce(e);
 	} else if (cmd->op == COMMAND_PAUSE) {
 		cmd->result = 0;
-	} else if (cmd->contexts != NULL) {
-		cmd->result = preempt(e, cmd);
+	} else if (cmd->op >= COMMAND_SERVICE) {
+		cmd->result = e->services->command != NULL ? e->services->command(e, cmd)
+							   : -EOPNOTSUPP;
 	} else {
 		cmd->result = close_context(e, cmd);
 	}

@@ -199,12 +199,12 @@ struct thin {
 				 * client keeps its descriptors */
 };
 
-/* The states of a context that may be stopped: preempt.h. */
+/* The states of a context that may be stopped: lib/preempt. */
 enum preempted {
 	PREEMPTED_NOT,
 	PREEMPTED_DRAINS, /* stopped, and something of it is on its way */
 	PREEMPTED_HELD,
-	PREEMPTED_PARKED, /* held, and without mbufs: park.h */
+	PREEMPTED_PARKED, /* held, and without mbufs */
 };
 
 struct channel {
@@ -250,12 +250,11 @@ struct channel {
 	bool low;             /* turns look for entries that its client has read: room.h */
 	bool dirty;           /* in engine.dirty */
 	bool news;            /* a sleeping client must be woken */
-	bool stopped;         /* its submissions are not taken: preempt.h */
+	bool stopped;         /* its submissions are not taken: lib/preempt */
 	bool parks;           /* it is parked as soon as it is held */
 	_Atomic uint8_t preempted; /* enum preempted; other threads may read it */
-	uint64_t drain_until;
-	uint32_t job;       /* that it belongs to; 0: none */
-	uint32_t domain;    /* whose contexts alone may send to it; 0: all */
+	uint32_t job;              /* that it belongs to; 0: none */
+	uint32_t domain;           /* whose contexts alone may send to it; 0: all */
 	uint64_t open_wait; /* ticks that what it sends waits for its receiver to be opened */
 	int event_fd;       /* eventfd that wakes the client. The client gets only an epoll that
 			     * watches it (context_bell), because whoever has the eventfd itself
@@ -307,16 +306,18 @@ struct tx_queue {
 
 enum command_op {
 	COMMAND_OPEN,
-	COMMAND_CLOSE,    /* graceful */
-	COMMAND_ABORT,    /* its process is gone */
-	COMMAND_MEMORY,   /* add memory of the context that the node has mapped */
-	COMMAND_FREEZE,   /* begin a take-over: see engine.frozen */
-	COMMAND_STOP,     /* preempt_stop for all of `contexts` that are of this lane */
-	COMMAND_START,    /* preempt_start for them */
-	COMMAND_PARK,     /* preempt_park for them */
-	COMMAND_LOAD,     /* preempt_load for them */
-	COMMAND_ANNOUNCE, /* engine_announce */
-	COMMAND_PAUSE,    /* wait while engine.paused is that ticket */
+	COMMAND_CLOSE,                  /* graceful */
+	COMMAND_ABORT,                  /* its process is gone */
+	COMMAND_MEMORY,                 /* add memory of the context that the node has mapped */
+	COMMAND_FREEZE,                 /* begin a take-over: see engine.frozen */
+	COMMAND_ANNOUNCE,               /* engine_announce */
+	COMMAND_PAUSE,                  /* wait while engine.paused is that ticket */
+	COMMAND_SERVICE,                /* those from here on are a service's */
+	COMMAND_STOP = COMMAND_SERVICE, /* preempt_stop for all of `contexts` that are of this
+					 * lane */
+	COMMAND_START,                  /* preempt_start for them */
+	COMMAND_PARK,                   /* preempt_park for them */
+	COMMAND_LOAD,                   /* preempt_load for them */
 };
 
 /* A request of another thread to a lane; engine_poll carries it out. */
@@ -405,8 +406,6 @@ struct engine {
 	_Atomic int undrained_ctx;
 	_Atomic uint32_t paused; /* the lane waits while it is the command's ticket: others change
 				  * what it reads */
-	unsigned draining;       /* contexts that are PREEMPTED_DRAINS */
-	uint64_t settle_at;      /* tsc of the next look at them */
 	const struct services *services; /* the node's */
 	void *service[SERVICES_MAX];     /* their state in this lane, by number */
 	uint32_t busy;                   /* services that want turns, a bit each */
@@ -455,7 +454,7 @@ struct node {
 		_Atomic uint64_t at;                  /* when that changed: TSC */
 		_Atomic uint32_t back; /* times that it soon was the one before again */
 	} * announced;
-	struct rte_mbuf absent;             /* stands in slots of parked contexts: park.h; and in
+	struct rte_mbuf absent;             /* stands in slots of parked contexts, and in
 					     * those that an ending one no longer needs */
 	_Atomic int64_t mbufs_left;         /* not reserved for contexts, links or lanes */
 	_Atomic uint32_t contexts_promised; /* contexts with a reservation */

@@ -36,7 +36,6 @@
 #include "engine/link_io.h"
 #include "engine/local.h"
 #include "engine/loop.h"
-#include "engine/preempt.h"
 #include "engine/rails.h"
 #include "engine/room.h"
 #include "engine/submit.h"
@@ -238,8 +237,6 @@ engine_poll(struct engine *e)
 	}
 	if (unlikely(e->chores))
 		do_chores(e);
-	if (unlikely(e->draining))
-		preempt_step(e);
 	ENGINE_COUNT(e, polls);
 	return work;
 }
@@ -302,9 +299,8 @@ engine_sleep(struct engine *e, uint64_t idle_us)
 		return;
 	int64_t us = time_to_sleep(e, idle_us);
 
-	if ((e->local_waiting || e->expires || e->draining) && us > 1000)
-		us = e->draining ? 50 : 1000; /* local_housekeep, preempt_step */
-
+	if ((e->local_waiting || e->expires) && us > 1000)
+		us = 1000; /* local_housekeep, withdraw_expired */
 	if (e->dirty_count && us > 1000)
 		us = 1000; /* a client's completion ring is full: look again soon */
 

@@ -36,6 +36,10 @@ services_init(struct services *s, const struct service_ops *const *list)
 			result |= s->has_member != NULL ? -EINVAL : 0;
 			s->has_member = ops->has_member;
 		}
+		if (ops->command != NULL) {
+			result |= s->command != NULL ? -EINVAL : 0;
+			s->command = ops->command;
+		}
 		for (unsigned k = 0; k < ENDPOINTS_MAX; k++) {
 			result |= ops->endpoints >> k & 1 ? take(&s->endpoint[k], ops) : 0;
 			result |= ops->sends >> k & 1 ? take(&s->sender[k], ops) : 0;

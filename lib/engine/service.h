@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 struct channel;
+struct command;
 struct engine;
 struct image_in;
 struct image_out;
@@ -70,6 +71,9 @@ struct service_ops {
 	/* Called in each turn after close(): whether nothing of the context is on its way any
 	 * more. */
 	bool (*closed)(struct engine *e, struct channel *ch);
+	/* The context begins to end; close() follows. Return whether what it has sent can still be
+	 * delivered. */
+	bool (*ending)(struct engine *e, struct channel *ch);
 	/* A piece of the context's memory is about to be removed. Services are told in the reverse
 	 * of the list's order. */
 	void (*memory_gone)(struct engine *e, struct channel *ch, const struct memory *m);
@@ -95,6 +99,9 @@ struct service_ops {
 	 * this lane, and ctx itself is one. One service may have this; without it nobody is. */
 	bool (*has_member)(const struct engine *e, uint16_t ctx, uint32_t id, uint16_t node,
 		uint16_t peer);
+	/* Do a command of another thread, COMMAND_SERVICE or above; return its result. One service
+	 * may have this. */
+	int (*command)(struct engine *e, const struct command *cmd);
 	/* Another lane of this node put the handle into this lane's inbox. */
 	void (*handed_over)(struct engine *e, uint64_t handle);
 
@@ -122,7 +129,7 @@ struct service_ops {
 	 * busy. */
 	uint64_t (*deadline)(const struct engine *e);
 
-	/* ---- preemption (preempt.h) */
+	/* ---- preemption (lib/preempt) */
 	/* The context begins nothing more until start. settled: whether nothing that it began is on
 	 * its way. */
 	void (*stop)(struct engine *e, struct channel *ch);
@@ -158,6 +165,7 @@ struct services {
 	void (*multicast)(struct engine *e, const struct wire_hdr *h);
 	bool (*has_member)(const struct engine *e, uint16_t ctx, uint32_t id, uint16_t node,
 		uint16_t peer);
+	int (*command)(struct engine *e, const struct command *cmd);
 };
 
 /* Loops over the services in their order; the other in the reverse, for what ends. */
@@ -168,8 +176,8 @@ struct services {
 		at_ != (s)->list && (ops = *--at_) != NULL;)
 
 /* Fill *s from a NULL-terminated list. Return 0, or -EINVAL if there are too many, a number is out
- * of range, or two services claim the same number, endpoint or submission, or both have multicast()
- * or has_member(). */
+ * of range, or two services claim the same number, endpoint or submission, or both have
+ * multicast(), has_member() or command(). */
 int services_init(struct services *s, const struct service_ops *const *list);
 
 #endif

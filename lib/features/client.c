@@ -11,5 +11,5 @@
 #include "rma/client/rma.h"
 
 const struct client_service *const features_client[] = {&client_match, &client_pairs,
-	&client_transfer, &client_memory, &client_group, &client_coll, &client_told, &client_watch,
-	NULL};
+	&client_events, &client_transfer, &client_memory, &client_group, &client_coll, &client_told,
+	&client_watch, NULL};

@@ -10,6 +10,7 @@
 #include "match/engine/match.h"
 #include "rma/engine/rma.h"
 #include "node/node.h"
+#include "preempt/engine/preempt.h"
 
 const struct service_ops *const features_engine[] = {&service_rma, &service_match, &service_group,
-	&service_coll, NULL};
+	&service_coll, &service_preempt, NULL};

@@ -27,10 +27,10 @@
 #include "log/log.h"
 #include "memory/guard.h"
 #include "node/node.h"
-#include "primary/health.h"
+#include "preempt/primary/jobs.h"
 #include "primary/attach.h"
 #include "primary/dpdk_names.h"
-#include "primary/jobs.h"
+#include "primary/health.h"
 #include "primary/socket.h"
 #include "primary/takeover.h"
 #include "primary/terms.h"
@@ -447,6 +447,19 @@ stop_for(const struct asker *who, const struct attach_request *request, struct a
 	return jobs_stop_one(request->ctx, request, reply);
 }
 
+static int
+jobs_for(const struct asker *who, const struct attach_request *request, struct attach_reply *reply)
+{
+	const struct jobs_asker asker = {
+		.connection = who->connection,
+		.pid = who->pid,
+		.uid = user_of(who),
+		.all = socket_is_ours(who),
+	};
+
+	return who->connection == SECONDARY ? -EPROTO : jobs_answer(&asker, request, reply);
+}
+
 /* ------------------------------------------------------------------ the rest */
 
 /* Answer how many bytes of memory an open needs, and for which context. */
@@ -777,9 +790,7 @@ do_request(const struct asker *who, const struct attach_request *request, int fd
 	case ATTACH_NODE:
 		return node_for(request, reply);
 	case ATTACH_JOBS:
-		return who->connection == SECONDARY
-			? -EPROTO
-			: jobs_answer(who, user_of(who), socket_is_ours(who), request, reply);
+		return jobs_for(who, request, reply);
 	case ATTACH_STOP:
 		return stop_for(who, request, reply);
 	case ATTACH_MEMORY:

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +29,7 @@
 #include <rte_mempool.h>
 #include <rte_version.h>
 
+#include "base/process.h"
 #include "channel/instance.h"
 #include "channel/passing.h"
 #include "log/log.h"
@@ -412,15 +412,7 @@ socket_process(const struct asker *who)
 		return (int)syscall(SYS_pidfd_open, who->pid, 0);
 	const int process = door.connections[who->connection].process;
 
-	return process < 0 || socket_has_ended(process) ? -1 : fcntl(process, F_DUPFD_CLOEXEC, 3);
-}
-
-bool
-socket_has_ended(int process)
-{
-	struct pollfd p = {.fd = process, .events = POLLIN};
-
-	return poll(&p, 1, 0) != 0;
+	return process < 0 || process_has_ended(process) ? -1 : fcntl(process, F_DUPFD_CLOEXEC, 3);
 }
 
 bool

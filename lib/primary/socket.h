@@ -48,8 +48,6 @@ void socket_save(struct takeover_attachments *door);
 /* Return a pidfd of the sender, for the caller to close; -1: it is not seen from here, or has
  * ended. */
 int socket_process(const struct asker *who);
-/* Return whether the process of that pidfd has ended. */
-bool socket_has_ended(int process);
 /* Return whether the sender is root or the primary's own user. */
 bool socket_is_ours(const struct asker *who);
 void socket_event(uint64_t tag);

@@ -22,7 +22,6 @@
 #include "engine/contexts.h"
 #include "engine/deliver.h"
 #include "engine/freeze.h"
-#include "engine/preempt.h"
 #include "engine/image.h"
 #include "engine/local.h"
 #include "engine/rails.h"
@@ -33,6 +32,7 @@
 #include "primary/attach.h"
 #include "primary/socket.h"
 #include "primary/takeover.h"
+#include "preempt/engine/preempt.h"
 #include "primary/takeover_image.h"
 #include "primary/terms.h"
 

@@ -678,7 +678,7 @@ CLAIMS = [
     ("include/pmx/context.h", r"\[nodes\], 0\.\.(?P<v>\d+)", "key:node.id:most"),
     ("include/pmx/context.h", r"Messages of up to (?P<v>\d+)\n \* bytes are fastest", "SUBMIT_INLINE_BYTES"),
     ("include/pmx/remote.h", r"the context has (?P<v>\d+) such pieces", "MEMORIES_MAX"),
-    ("include/pmx/preempt.h", r"can note \((?P<v>\d+)\)", "lib/primary/jobs.c:STOPPED_MAX"),
+    ("include/pmx/preempt.h", r"can note \((?P<v>\d+)\)", "lib/preempt/primary/jobs.c:STOPPED_MAX"),
     ("doc/guide/jobs.md", r"`--drain` \((?P<v>\d+) ms\)", "PMX_DRAIN_US / 1000"),
     ("doc/guide/service.md", r"Each type has (?P<v>\d+) lines at once", "lib/log/log.c:LINES_MOST"),
     # tables of types, flags and operations: each row, and that there are all of them

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "client/client.h"
+#include "rma/client/rma.h"
 
 /* After as many submissions it opens its context anew, and does other things wrong; or after so
  * long, for what it wrote may have ended what the engine takes. */
@@ -111,8 +112,8 @@ submit(struct pmx_context *ctx)
 		s->send.buf[0] = (uint16_t)(draw() % 4 ? draw() % ctx->send_buffers
 						       : number(ctx->send_buffers));
 	} else if (s->op == SUBMIT_TRANSFER || s->op == SUBMIT_CANCEL) {
-		s->transfer = (uint32_t)number(ctx->transfer_count);
-		if (s->transfer < ctx->transfer_count)
+		s->transfer = (uint32_t)number(ctx->rma->transfer_count);
+		if (s->transfer < ctx->rma->transfer_count)
 			describe(ctx, s->transfer);
 	} else if (s->op == SUBMIT_FRAME) {
 		s->frame.dst_node = (uint16_t)(draw() % 2);
@@ -120,7 +121,7 @@ submit(struct pmx_context *ctx)
 		s->frame.dst_ctx += s->frame.dst_ctx == SPARED;
 		s->frame.len = (uint32_t)number(ctx->frag_len);
 		s->frame.buf = (uint16_t)number(ctx->send_buffers);
-		s->frame.transfer = (uint16_t)number(ctx->transfer_count);
+		s->frame.transfer = (uint16_t)number(ctx->rma->transfer_count);
 	} else if (s->op == SUBMIT_WITHDRAW) {
 		s->withdraw.buf = (uint16_t)number(ctx->send_buffers);
 		s->withdraw.at_us = draw() % 2 ? 0 : (int64_t)(number(1u << 31) * 4000);
@@ -222,7 +223,7 @@ main(int argc, char **argv)
 		}
 		ctx->shm->state = CHANNEL_OPEN;
 		ctx->shm->generation = mine.generation;
-		ctx->pieces_used = 0;
+		ctx->rma->pieces_used = 0;
 		pmx_context_close(ctx);
 	}
 	printf("# %lu lives, %lu submissions, %lu times bytes anywhere, %lu positions\n",

@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "client/client.h"
+#include "rma/client/rma.h"
 #include "rma/region.h"
 
 #define PAGE 4096
@@ -249,7 +250,7 @@ submit(void)
 static int
 transfer(const struct transfer_desc *d)
 {
-	uint32_t place = ctx->transfer_count - 1;
+	uint32_t place = ctx->rma->transfer_count - 1;
 	struct transfer_desc *at = &channel_transfers(ctx->shm)[place];
 	int64_t end = clock_us() + 3000000;
 

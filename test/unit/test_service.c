@@ -324,8 +324,8 @@ static const struct client_service client_echo = {
 	.name = "echo", .completions = ECHO_COMPLETION, .results = echo_client_results};
 
 /* In the place of lib/features/client.c. */
-const struct client_service *const features_client[] = {&client_match, &client_transfer,
-	&client_memory, &client_echo, NULL};
+const struct client_service *const features_client[] = {&client_match, &client_events,
+	&client_transfer, &client_memory, &client_echo, NULL};
 
 static void
 echo(struct pmx_context *ctx, struct pmx_addr to, const uint8_t *bytes)

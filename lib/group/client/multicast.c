@@ -335,7 +335,7 @@ goes_by_network(struct pmx_group *g, struct multicast *c)
 	} else {
 		const int64_t memory = piece_of(g->ctx, c->m.local, c->m.len);
 
-		if (memory < 0 || (memory == MEMORY_COPIED && g->ctx->no_kernel))
+		if (memory < 0 || (memory == MEMORY_COPIED && g->ctx->rma->no_kernel))
 			return false;
 		frames = (c->m.len - 1) / c->unit + 1;
 	}
@@ -578,7 +578,7 @@ proceed(struct pmx_group *g, struct multicast *c)
 	uint32_t out = under_way(c);
 
 	while (c->begun < c->push_count &&
-		(out == 0 || g->ctx->places_free > g->ctx->transfer_count / 2) &&
+		(out == 0 || g->ctx->rma->places_free > g->ctx->rma->transfer_count / 2) &&
 		begin_one(g, c, c->begun)) {
 		out += c->pushes[c->begun].status > 0;
 		c->begun++;

@@ -9,6 +9,7 @@
 #include <sys/uio.h>
 
 #include "client/client.h"
+#include "rma/part.h"
 
 struct layout {
 	uint8_t *data;

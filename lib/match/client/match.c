@@ -235,8 +235,8 @@ match_open(struct pmx_context *ctx)
 		x->queue.posted.only = MATCH_NONE; /* nothing is posted in this thread */
 	x->max = shm->receives;
 	x->receive_max = x->max - smaller(x->max / 64, SEND_REQUESTS);
-	x->offers_max = ctx->transfer_count / 2;
-	x->expected_max = x->offers_max + ctx->transfer_count / 4;
+	x->offers_max = ctx->rma->transfer_count / 2;
+	x->expected_max = x->offers_max + ctx->rma->transfer_count / 4;
 	set_sizes(ctx);
 	x->free = x->starting.head = x->sent.head = x->ended.head = NO_REQUEST;
 	return 0;
@@ -254,7 +254,7 @@ lend_request(struct pmx_context *ctx, uint32_t *index, pmx_request *request)
 	if (i == NO_REQUEST)
 		return -EAGAIN;
 	ctx->match->requests[i].state = REQUEST_LENT;
-	ctx->lent++;
+	ctx->rma->lent++;
 	*index = i;
 	*request = request_id(ctx->match, i);
 	return 0;
@@ -266,7 +266,7 @@ lent_request_ends(struct pmx_context *ctx, uint32_t index, const struct pmx_stat
 	struct request *r = &ctx->match->requests[index];
 
 	r->status = *status;
-	ctx->lent--;
+	ctx->rma->lent--;
 	request_end(ctx, r, 0);
 }
 

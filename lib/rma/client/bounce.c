@@ -28,7 +28,7 @@ bounce_get(struct pmx_context *ctx, uint64_t len, unsigned most, void **at)
 	unsigned used = 0;
 
 	for (unsigned i = 0; i < BOUNCES_MAX; i++) {
-		struct bounce *b = &ctx->bounces[i];
+		struct bounce *b = &ctx->rma->bounces[i];
 
 		used += b->used;
 		if (b->used)
@@ -71,18 +71,22 @@ bounce_get(struct pmx_context *ctx, uint64_t len, unsigned most, void **at)
 void
 bounce_put(struct pmx_context *ctx, const void *at)
 {
+	struct client_rma *rma = ctx->rma;
+
 	for (unsigned i = 0; i < BOUNCES_MAX; i++) {
-		if (ctx->bounces[i].at == at)
-			ctx->bounces[i].used = false;
+		if (rma->bounces[i].at == at)
+			rma->bounces[i].used = false;
 	}
 }
 
 void
 bounces_leave(struct pmx_context *ctx)
 {
+	struct client_rma *rma = ctx->rma;
+
 	for (unsigned i = 0; i < BOUNCES_MAX; i++) {
-		if (ctx->bounces[i].at != NULL)
-			piece_unmap(ctx, ctx->bounces[i].at);
-		ctx->bounces[i] = (struct bounce){0};
+		if (rma->bounces[i].at != NULL)
+			piece_unmap(ctx, rma->bounces[i].at);
+		rma->bounces[i] = (struct bounce){0};
 	}
 }

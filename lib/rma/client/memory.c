@@ -49,6 +49,7 @@ submit(struct pmx_context *ctx)
 static void
 forget_piece(struct pmx_context *ctx, uint32_t number)
 {
+	struct client_rma *rma = ctx->rma;
 	struct submission *s = submission_slot(ctx);
 
 	if (s != NULL) {
@@ -56,9 +57,9 @@ forget_piece(struct pmx_context *ctx, uint32_t number)
 		s->forget = number;
 		submit(ctx);
 	}
-	if (ctx->pieces[number].watched >= 0)
-		pins_unwatch(ctx, ctx->pieces[number].watched);
-	ctx->pieces[number].addr = NULL;
+	if (rma->pieces[number].watched >= 0)
+		pins_unwatch(ctx, rma->pieces[number].watched);
+	rma->pieces[number].addr = NULL;
 }
 
 /* Return whether a piece is adopted memory that was unmapped or moved since. */
@@ -74,12 +75,14 @@ is_gone(const struct pmx_context *ctx, const struct piece *p)
 void
 pieces_sweep(struct pmx_context *ctx)
 {
-	ctx->sweep = false;
-	for (uint32_t i = 0; i < ctx->pieces_used; i++) {
-		if (ctx->pieces[i].addr == NULL || !is_gone(ctx, &ctx->pieces[i]))
+	struct client_rma *rma = ctx->rma;
+
+	rma->sweep = false;
+	for (uint32_t i = 0; i < rma->pieces_used; i++) {
+		if (rma->pieces[i].addr == NULL || !is_gone(ctx, &rma->pieces[i]))
 			continue;
 		if (!slot_room(&ctx->sub, 1)) {
-			ctx->sweep = true; /* next time, so that transfers do not wait for this */
+			rma->sweep = true; /* next time, so that transfers do not wait for this */
 			return;
 		}
 		forget_piece(ctx, i);
@@ -89,10 +92,11 @@ pieces_sweep(struct pmx_context *ctx)
 int64_t
 piece_of(struct pmx_context *ctx, const void *addr, uint64_t len)
 {
+	struct client_rma *rma = ctx->rma;
 	const uint8_t *a = addr;
 
-	for (uint32_t i = 0; i < ctx->pieces_used; i++) {
-		const struct piece *p = &ctx->pieces[i];
+	for (uint32_t i = 0; i < rma->pieces_used; i++) {
+		const struct piece *p = &rma->pieces[i];
 
 		if (p->addr == NULL || a >= p->addr + p->len ||
 			(a < p->addr && len <= (uint64_t)(p->addr - a)))
@@ -100,7 +104,7 @@ piece_of(struct pmx_context *ctx, const void *addr, uint64_t len)
 		if (is_gone(ctx, p)) {
 			/* the engine is not told here, since callers rely on free slots that they
 			 * have counted */
-			ctx->sweep = true;
+			rma->sweep = true;
 			continue;
 		}
 		if (a >= p->addr && len <= p->len - (uint64_t)(a - p->addr))
@@ -115,20 +119,21 @@ piece_of(struct pmx_context *ctx, const void *addr, uint64_t len)
 static int
 share(struct pmx_context *ctx, int fd, void *at, uint64_t len, int watched)
 {
+	struct client_rma *rma = ctx->rma;
 	uint32_t number = MEMORIES_MAX;
 
 	if (ctx_gone(ctx))
 		return -EPIPE;
 	int result = ctx->node->way->memory(ctx, fd, at, len, watched, &number);
 
-	if (result == 0 && (number >= MEMORIES_MAX || ctx->pieces[number].addr != NULL))
+	if (result == 0 && (number >= MEMORIES_MAX || rma->pieces[number].addr != NULL))
 		result = -EPROTO;
 	if (result != 0)
 		return result;
 	STEP();
-	ctx->pieces[number] = (struct piece){at, len, watched};
-	if (number >= ctx->pieces_used)
-		ctx->pieces_used = number + 1;
+	rma->pieces[number] = (struct piece){at, len, watched};
+	if (number >= rma->pieces_used)
+		rma->pieces_used = number + 1;
 	return 0;
 }
 
@@ -168,8 +173,10 @@ pmx_alloc(struct pmx_context *ctx, uint64_t len, void **addr)
 void
 pmx_free(struct pmx_context *ctx, void *addr)
 {
-	for (uint32_t i = 0; addr != NULL && i < ctx->pieces_used; i++) {
-		const struct piece p = ctx->pieces[i];
+	struct client_rma *rma = ctx->rma;
+
+	for (uint32_t i = 0; addr != NULL && i < rma->pieces_used; i++) {
+		const struct piece p = rma->pieces[i];
 
 		if (p.addr != addr || p.watched >= 0)
 			continue;
@@ -202,8 +209,10 @@ unmap_from(struct piece *pieces, const void *addr)
 void
 piece_unmap(struct pmx_context *ctx, const void *addr)
 {
-	if (!unmap_from(ctx->pieces, addr))
-		unmap_from(ctx->unshared, addr);
+	struct client_rma *rma = ctx->rma;
+
+	if (!unmap_from(rma->pieces, addr))
+		unmap_from(rma->unshared, addr);
 }
 
 /* ------------------------------------------------------------------ adoption */
@@ -297,6 +306,7 @@ copy_and_share(struct pmx_context *ctx, const struct piece *p, bool huge)
 static void
 share_again(struct pmx_context *ctx, const struct piece *p)
 {
+	struct client_rma *rma = ctx->rma;
 	bool huge = (((uintptr_t)p->addr | p->len) & (PAGES_HUGE - 1)) == 0;
 
 	if (p->watched >= 0) {
@@ -307,8 +317,8 @@ share_again(struct pmx_context *ctx, const struct piece *p)
 	if ((huge && copy_and_share(ctx, p, true)) || copy_and_share(ctx, p, false))
 		return;
 	for (uint32_t i = 0; i < MEMORIES_MAX; i++) {
-		if (ctx->unshared[i].addr == NULL) {
-			ctx->unshared[i] = *p;
+		if (rma->unshared[i].addr == NULL) {
+			rma->unshared[i] = *p;
 			return;
 		}
 	}
@@ -317,13 +327,14 @@ share_again(struct pmx_context *ctx, const struct piece *p)
 static void
 memory_rejoin(struct pmx_context *ctx)
 {
+	struct client_rma *rma = ctx->rma;
 	struct piece before[2 * MEMORIES_MAX];
 
-	memcpy(before, ctx->pieces, sizeof(ctx->pieces));
-	memcpy(before + MEMORIES_MAX, ctx->unshared, sizeof(ctx->unshared));
-	memset(ctx->pieces, 0, sizeof(ctx->pieces));
-	memset(ctx->unshared, 0, sizeof(ctx->unshared));
-	ctx->pieces_used = 0;
+	memcpy(before, rma->pieces, sizeof(rma->pieces));
+	memcpy(before + MEMORIES_MAX, rma->unshared, sizeof(rma->unshared));
+	memset(rma->pieces, 0, sizeof(rma->pieces));
+	memset(rma->unshared, 0, sizeof(rma->unshared));
+	rma->pieces_used = 0;
 	for (uint32_t i = 0; i < 2 * MEMORIES_MAX; i++) {
 		if (before[i].addr != NULL)
 			share_again(ctx, &before[i]);
@@ -355,22 +366,23 @@ adopt(struct pmx_context *ctx, const void *addr, uint64_t len)
 static int
 ask(struct pmx_context *ctx, const struct submission *question, uint64_t *key)
 {
+	struct client_rma *rma = ctx->rma;
 	struct submission *s = submission_slot(ctx);
 
 	if (s == NULL)
 		return -EPIPE;
 	memcpy(s, question, sizeof(*s));
-	s->region.ticket = ++ctx->ticket;
-	ctx->answer.here = false;
+	s->region.ticket = ++rma->ticket;
+	rma->answer.here = false;
 	submit(ctx);
-	while (!ctx->answer.here || ctx->answer.ticket != ctx->ticket) {
+	while (!rma->answer.here || rma->answer.ticket != rma->ticket) {
 		if (ctx_gone(ctx))
 			return -EPIPE;
 		ctx_wait(ctx);
 		ctx_completions(ctx);
 	}
-	*key = ctx->answer.key;
-	return -(int)ctx->answer.error;
+	*key = rma->answer.key;
+	return -(int)rma->answer.error;
 }
 
 /* Pin and watch memory that is not of pmx_alloc() while it is registered. */
@@ -421,11 +433,12 @@ int
 ctx_register(struct pmx_context *ctx, uint32_t group, uint32_t area, void *addr, uint64_t len,
 	unsigned access, struct pmx_remote *remote)
 {
+	struct client_rma *rma = ctx->rma;
 	struct registration *r = NULL;
 	uint64_t key;
 	int result = 0;
 
-	if (ctx->sweep)
+	if (rma->sweep)
 		pieces_sweep(ctx);
 	if (len == 0 || len > REGION_BYTES_MAX || !access_ok(access))
 		return -EINVAL;
@@ -444,7 +457,7 @@ ctx_register(struct pmx_context *ctx, uint32_t group, uint32_t area, void *addr,
 
 	if (memory < 0)
 		return (int)memory;
-	if (memory == MEMORY_COPIED && ctx->no_kernel)
+	if (memory == MEMORY_COPIED && rma->no_kernel)
 		return -EOPNOTSUPP;
 	result = memory == MEMORY_COPIED ? hold(ctx, addr, len, &r) : 0;
 
@@ -471,8 +484,8 @@ ctx_register(struct pmx_context *ctx, uint32_t group, uint32_t area, void *addr,
 	}
 	if (r != NULL) {
 		r->key = key;
-		r->next = ctx->registrations;
-		ctx->registrations = r;
+		r->next = rma->registrations;
+		rma->registrations = r;
 	}
 	remote->key = key;
 	return 0;
@@ -504,7 +517,7 @@ pmx_deregister(struct pmx_context *ctx, uint64_t key)
 
 	if (result == -EBUSY) /* others have it pinned, so it stays registered */
 		return result;
-	for (struct registration **link = &ctx->registrations; *link != NULL;
+	for (struct registration **link = &ctx->rma->registrations; *link != NULL;
 		link = &(*link)->next) {
 		struct registration *r = *link;
 
@@ -520,14 +533,16 @@ pmx_deregister(struct pmx_context *ctx, uint64_t key)
 static int
 memory_leave(struct pmx_context *ctx)
 {
-	while (ctx->registrations != NULL) {
-		struct registration *r = ctx->registrations;
+	struct client_rma *rma = ctx->rma;
 
-		ctx->registrations = r->next;
+	while (rma->registrations != NULL) {
+		struct registration *r = rma->registrations;
+
+		rma->registrations = r->next;
 		let_go(ctx, r);
 	}
-	for (uint32_t i = 0; i < ctx->pieces_used; i++) {
-		const struct piece *p = &ctx->pieces[i];
+	for (uint32_t i = 0; i < rma->pieces_used; i++) {
+		const struct piece *p = &rma->pieces[i];
 
 		if (p->addr != NULL && p->watched >= 0)
 			/* the memory itself stays with the application */
@@ -539,13 +554,21 @@ memory_leave(struct pmx_context *ctx)
 static void
 memory_close(struct pmx_context *ctx)
 {
+	struct client_rma *rma = ctx->rma;
+
+	if (rma == NULL)
+		return;
 	memory_leave(ctx);
-	for (uint32_t i = 0; i < ctx->pieces_used; i++) {
-		const struct piece *p = &ctx->pieces[i];
+	for (uint32_t i = 0; i < rma->pieces_used; i++) {
+		const struct piece *p = &rma->pieces[i];
 
 		if (p->addr != NULL && p->watched < 0)
 			munmap(p->addr, p->len);
 	}
+	free(rma->kept_events);
+	free(rma->transfers);
+	free(rma->places);
+	*rma = (struct client_rma){0};
 }
 
 const struct client_service client_memory = {

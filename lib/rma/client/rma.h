@@ -10,7 +10,100 @@
 #include "rma/client/pin_cache.h"
 #include "rma/part.h"
 
-extern const struct client_service client_transfer, client_memory;
+/* Memory of pmx_alloc(), or adopted. */
+struct piece {
+	uint8_t *addr; /* NULL: the place is free */
+	uint64_t len;
+	int watched; /* adopted memory: index of shm->revoked; otherwise -1 */
+};
+
+/* State of a transfer of the application; only note_becomes() in transfer.c changes it. */
+enum note_state {
+	NOTE_FREE,      /* the place is free */
+	NOTE_HELD,      /* it is ordered and must wait for others before it begins, as `kind` */
+	NOTE_PACKS,     /* a push: the library still has frames of it to submit */
+	NOTE_ASKS,      /* a pull by a long bitmap: the library still has requests of it to
+			 * submit */
+	NOTE_SUBMITTED, /* the engine has all of it */
+	NOTE_ENDED,     /* its event waits for pmx_poll_event() */
+};
+
+/* The runs of a part that are still to be packed. */
+struct runs {
+	const uint8_t *local; /* the region of which they are */
+	uint64_t from, until; /* those of these bytes of it */
+	struct part_iterator it;
+	struct part_run run; /* the rest of the current one */
+};
+
+/* State of a transfer, by place. */
+struct transfer_note {
+	struct outcomes ended;
+	uint8_t state;       /* enum note_state */
+	uint8_t kind;        /* HELD: enum transfer_kind */
+	uint64_t age;        /* order of the calls */
+	uint16_t parent;     /* place of the transfer that this is a part of, or NO_PLACE */
+	uint16_t left;       /* parts that have not ended */
+	uint8_t first_error; /* of its parts */
+	uint32_t pin;        /* of the local memory, or PIN_NONE */
+	void *home;          /* if t.local is a bounce buffer, or it fetches: where the bytes must
+			      * be copied at the end; NULL: nowhere */
+	bool bounced;
+	bool fetches; /* ATOMIC: what the engine writes to the place's bits is copied to `home` */
+	volatile int32_t *status; /* status word that the library must write, or NULL */
+	uint64_t cookie;
+	uint32_t request; /* request that it belongs to, or NO_REQUEST */
+	struct pmx_transfer t;
+	struct runs runs; /* HELD, PACKS: those that are not packed yet */
+	uint64_t at;      /* ASKS: units asked for */
+};
+#define NO_PLACE   UINT16_MAX
+#define NO_REQUEST UINT32_MAX
+/* A registration of memory that is not of pmx_alloc(). */
+struct registration {
+	struct registration *next;
+	uint64_t key;
+	int watched;
+};
+
+#define BOUNCES_MAX 16
+
+/* Memory that both sides map, used in place of the application's. */
+struct bounce {
+	void *at; /* NULL: none yet */
+	uint64_t len;
+	bool used;
+};
+
+/* Remote memory of a context. */
+struct client_rma {
+	struct transfer_note *transfers; /* array of shm->transfers */
+	uint16_t *places;                /* stack of free ones */
+	uint32_t places_free, transfer_count;
+	uint64_t transfer_age;
+	uint32_t lent;             /* number of requests of groups that have not ended */
+	uint32_t events_waiting;   /* own transfers that ended and whose events were not taken */
+	uint32_t requested;        /* places of transfers that belong to requests */
+	uint32_t transfer_payload; /* most payload bytes of a frame */
+	struct slot_end events;
+	struct event_slot *kept_events; /* events of the previous life */
+	uint32_t kept_events_head, kept_events_tail;
+	bool no_kernel; /* the engine can reach only memory that it has mapped */
+	struct bounce bounces[BOUNCES_MAX];
+	struct piece pieces[MEMORIES_MAX];   /* by the engine's number */
+	struct piece unshared[MEMORIES_MAX]; /* pieces that the current engine did not map */
+	uint32_t pieces_used;                /* one past the highest */
+	bool sweep;                          /* an adopted piece is gone: see pieces_sweep() */
+	struct registration *registrations;
+	uint32_t ticket; /* ticket of the last registration */
+	struct {
+		bool here;
+		uint32_t ticket, error;
+		uint64_t key;
+	} answer;
+};
+
+extern const struct client_service client_events, client_transfer, client_memory;
 
 /* part.c */
 void layout_part(const struct pmx_part *from, const void *local, uint64_t len, struct part *p);
@@ -43,6 +136,8 @@ int transfers_ask(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t
  * with the local memory. */
 int transfers_request(struct pmx_context *ctx, uint8_t kind, const struct pmx_transfer *t,
 	uint32_t request, uint32_t *id);
+/* Take the end of a transfer whose event waits: 1, or 0 if there is none. */
+int transfers_ended(struct pmx_context *ctx, struct pmx_event *event);
 /* memory.c */
 /* Register a region as pmx_area_register() does: of a group unless `group` is 0; without an ID if
  * `area` is REGION_NO_AREA. */

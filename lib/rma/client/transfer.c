@@ -30,20 +30,36 @@
 static inline uint32_t
 id_of(const struct pmx_context *ctx, uint16_t place)
 {
-	return TRANSFER_ID(place, ctx->transfers[place].ended.uses);
+	return TRANSFER_ID(place, ctx->rma->transfers[place].ended.uses);
 }
 
 /* ------------------------------------------------------------------ places */
+
+/* Use the channel that is there now. */
+static int
+transfers_join(struct pmx_context *ctx)
+{
+	struct client_rma *rma = ctx->rma;
+	struct channel_shm *shm = ctx->shm;
+
+	rma->no_kernel = !shm->kernel_copies;
+	rma->transfer_payload = shm->frag_len - (uint32_t)sizeof(struct wire_transfer);
+	slot_end_init(&rma->events, channel_events(shm), shm->events, &shm->events_pos);
+	return 0;
+}
 
 static int
 transfers_open(struct pmx_context *ctx)
 {
 	struct channel_shm *shm = ctx->shm;
+	struct client_rma *rma = ctx->rma = calloc(1, sizeof(*rma));
 
-	ctx->transfer_count = shm->transfers;
-	ctx->transfers = calloc(shm->transfers, sizeof(*ctx->transfers));
-	ctx->places = calloc(shm->transfers, sizeof(*ctx->places));
-	if (ctx->transfers == NULL || ctx->places == NULL)
+	if (rma == NULL)
+		return -ENOMEM;
+	rma->transfer_count = shm->transfers;
+	rma->transfers = calloc(shm->transfers, sizeof(*rma->transfers));
+	rma->places = calloc(shm->transfers, sizeof(*rma->places));
+	if (rma->transfers == NULL || rma->places == NULL)
 		return -ENOMEM;
 	/* begin at random, so that another life of this context number does not accept answers to
 	 * this one */
@@ -52,12 +68,10 @@ transfers_open(struct pmx_context *ctx)
 	if (getrandom(&life, sizeof(life), 0) != sizeof(life))
 		return -EAGAIN;
 	for (uint32_t i = shm->transfers; i-- > 0;) {
-		ctx->transfers[i].ended.uses = life;
-		ctx->places[ctx->places_free++] = (uint16_t)i;
+		ctx->rma->transfers[i].ended.uses = life;
+		ctx->rma->places[ctx->rma->places_free++] = (uint16_t)i;
 	}
-	ctx->transfer_payload = shm->frag_len - (uint32_t)sizeof(struct wire_transfer);
-	slot_end_init(&ctx->events, channel_events(shm), shm->events, &shm->events_pos);
-	return 0;
+	return transfers_join(ctx);
 }
 
 /* Return whether the library has more to submit of a transfer in that state. */
@@ -87,22 +101,24 @@ note_becomes(struct pmx_context *ctx, struct transfer_note *n, enum note_state t
 static void
 transfers_close(struct pmx_context *ctx)
 {
-	for (uint32_t i = 0; ctx->transfers != NULL && i < ctx->transfer_count; i++) {
-		if (ctx->transfers[i].state != NOTE_FREE && ctx->transfers[i].pin != PIN_NONE)
-			pins_put(ctx->transfers[i].pin);
+	struct client_rma *rma = ctx->rma;
+
+	for (uint32_t i = 0; rma != NULL && rma->transfers != NULL && i < rma->transfer_count;
+		i++) {
+		if (rma->transfers[i].state != NOTE_FREE && rma->transfers[i].pin != PIN_NONE)
+			pins_put(rma->transfers[i].pin);
 	}
-	free(ctx->transfers);
-	free(ctx->places);
 }
 
 static uint16_t
 take_place(struct pmx_context *ctx, const struct pmx_transfer *t)
 {
-	uint16_t place = ctx->places[--ctx->places_free];
-	struct transfer_note *n = &ctx->transfers[place];
+	struct client_rma *rma = ctx->rma;
+	uint16_t place = rma->places[--rma->places_free];
+	struct transfer_note *n = &rma->transfers[place];
 
 	note_becomes(ctx, n, NOTE_SUBMITTED);
-	n->age = ++ctx->transfer_age;
+	n->age = ++rma->transfer_age;
 	n->parent = NO_PLACE;
 	n->left = 0;
 	n->first_error = 0;
@@ -118,8 +134,10 @@ take_place(struct pmx_context *ctx, const struct pmx_transfer *t)
 static void
 put_place(struct pmx_context *ctx, uint16_t place)
 {
-	note_becomes(ctx, &ctx->transfers[place], NOTE_FREE);
-	ctx->places[ctx->places_free++] = place;
+	struct client_rma *rma = ctx->rma;
+
+	note_becomes(ctx, &rma->transfers[place], NOTE_FREE);
+	rma->places[rma->places_free++] = place;
 }
 
 /* ------------------------------------------------------------------ bounce buffers */
@@ -172,7 +190,8 @@ unbounce(struct pmx_context *ctx, struct transfer_note *n, uint8_t error)
 static void
 end(struct pmx_context *ctx, uint16_t place, uint8_t error)
 {
-	struct transfer_note *n = &ctx->transfers[place];
+	struct client_rma *rma = ctx->rma;
+	struct transfer_note *n = &rma->transfers[place];
 
 	note_becomes(ctx, n, NOTE_SUBMITTED);
 	if (n->pin != PIN_NONE)
@@ -183,14 +202,14 @@ end(struct pmx_context *ctx, uint16_t place, uint8_t error)
 	if (unlikely(n->fetches) && error == 0)
 		memcpy(n->home, channel_transfers(ctx->shm)[place].bits, n->t.len);
 	if (n->request != NO_REQUEST) {
-		ctx->requested--;
+		rma->requested--;
 		outcome_add(&n->ended, error);
 		put_place(ctx, place);
 		ctx->request_ended(ctx, n->request, error);
 		return;
 	}
 	if (n->parent != NO_PLACE) {
-		struct transfer_note *p = &ctx->transfers[n->parent];
+		struct transfer_note *p = &rma->transfers[n->parent];
 		uint16_t parent = n->parent;
 
 		p->first_error = p->first_error ? p->first_error : error;
@@ -207,7 +226,7 @@ end(struct pmx_context *ctx, uint16_t place, uint8_t error)
 		*n->status = -(int32_t)error;
 	if (n->t.flags & PMX_EVENT) {
 		note_becomes(ctx, n, NOTE_ENDED);
-		ctx->events_waiting++;
+		rma->events_waiting++;
 	} else {
 		put_place(ctx, place);
 	}
@@ -217,45 +236,21 @@ end(struct pmx_context *ctx, uint16_t place, uint8_t error)
 static void
 transfers_results(struct pmx_context *ctx, const struct completion *c)
 {
+	struct client_rma *rma = ctx->rma;
+
 	if (c->count & COMPLETION_REGION) {
-		ctx->answer.ticket = c->item[0];
-		ctx->answer.error = c->item[1];
-		ctx->answer.key = (uint64_t)c->item[3] << 32 | c->item[2];
-		ctx->answer.here = true;
+		rma->answer.ticket = c->item[0];
+		rma->answer.error = c->item[1];
+		rma->answer.key = (uint64_t)c->item[3] << 32 | c->item[2];
+		rma->answer.here = true;
 		return;
 	}
 	for (uint32_t i = 0; i < (c->count & 0xFFFF) && i < COMPLETION_BUFS; i++) {
 		uint32_t place = c->item[i] & 0xFFFFFF;
 
-		if (place < ctx->transfer_count && is_under_way(&ctx->transfers[place]))
+		if (place < rma->transfer_count && is_under_way(&rma->transfers[place]))
 			end(ctx, (uint16_t)place, (uint8_t)(c->item[i] >> 24));
 	}
-}
-
-/* Copy notifications that came and were not taken to private memory. */
-static int
-keep_events(struct pmx_context *ctx)
-{
-	uint32_t left = ctx->kept_events_tail - ctx->kept_events_head, n = left;
-
-	while (slot_filled(&ctx->events, ctx->events.pos + (n - left)))
-		n++;
-	if (n == left)
-		return 0;
-	struct event_slot *kept = malloc(n * sizeof(*kept));
-
-	if (kept == NULL)
-		return -ENOMEM;
-	if (left > 0)
-		memcpy(kept, ctx->kept_events + ctx->kept_events_head, left * sizeof(*kept));
-	for (uint32_t i = left; i < n; i++)
-		memcpy(&kept[i], slot_at(&ctx->events, ctx->events.pos + (i - left))->body,
-			sizeof(*kept));
-	free(ctx->kept_events);
-	ctx->kept_events = kept;
-	ctx->kept_events_head = 0;
-	ctx->kept_events_tail = n;
-	return 0;
 }
 
 /* End a transfer without the engine: its status word is written here, even if the engine was to do
@@ -263,7 +258,7 @@ keep_events(struct pmx_context *ctx)
 static void
 end_here(struct pmx_context *ctx, uint16_t place, uint8_t error)
 {
-	struct transfer_note *n = &ctx->transfers[place];
+	struct transfer_note *n = &ctx->rma->transfers[place];
 
 	if (n->parent == NO_PLACE && n->request == NO_REQUEST && n->status == NULL)
 		n->status = n->t.status;
@@ -273,14 +268,12 @@ end_here(struct pmx_context *ctx, uint16_t place, uint8_t error)
 static int
 transfers_leave(struct pmx_context *ctx)
 {
-	int result = keep_events(ctx);
+	struct client_rma *rma = ctx->rma;
 
-	if (result != 0)
-		return result;
 	/* parts first: when they end, so may what they are parts of */
 	for (int whole = 0; whole < 2; whole++) {
-		for (uint32_t i = 0; i < ctx->transfer_count; i++) {
-			const struct transfer_note *n = &ctx->transfers[i];
+		for (uint32_t i = 0; i < rma->transfer_count; i++) {
+			const struct transfer_note *n = &rma->transfers[i];
 
 			if (is_under_way(n) && (whole || n->parent != NO_PLACE))
 				end_here(ctx, (uint16_t)i, ECONNRESET);
@@ -313,7 +306,7 @@ desc_flags(const struct pmx_transfer *t)
 static void
 submit_desc(struct pmx_context *ctx, uint16_t place, uint8_t kind, int64_t memory)
 {
-	struct transfer_note *n = &ctx->transfers[place];
+	struct transfer_note *n = &ctx->rma->transfers[place];
 	const struct pmx_transfer *t = &n->t;
 	struct transfer_desc *d = &channel_transfers(ctx->shm)[place];
 	struct submission *s = (struct submission *)slot_at(&ctx->sub, ctx->sub.pos)->body;
@@ -365,7 +358,7 @@ submit_desc(struct pmx_context *ctx, uint16_t place, uint8_t kind, int64_t memor
 static void
 submit_frame(struct pmx_context *ctx, uint16_t place, uint16_t buf, uint32_t len, bool last)
 {
-	const struct pmx_transfer *t = &ctx->transfers[place].t;
+	const struct pmx_transfer *t = &ctx->rma->transfers[place].t;
 	struct submission *s = (struct submission *)slot_at(&ctx->sub, ctx->sub.pos)->body;
 
 	s->op = SUBMIT_FRAME;
@@ -389,7 +382,7 @@ static void
 put_head(struct pmx_context *ctx, uint16_t place, struct wire_transfer *h, uint64_t offset,
 	uint8_t flags)
 {
-	const struct pmx_transfer *t = &ctx->transfers[place].t;
+	const struct pmx_transfer *t = &ctx->rma->transfers[place].t;
 	bool last = flags & WIRE_T_LAST;
 
 	*h = (struct wire_transfer){
@@ -430,8 +423,10 @@ static bool
 has_earlier(const struct pmx_context *ctx, const struct pmx_transfer *t, uint64_t age,
 	bool unfinished_only)
 {
-	for (uint32_t i = 0; i < ctx->transfer_count; i++) {
-		const struct transfer_note *n = &ctx->transfers[i];
+	struct client_rma *rma = ctx->rma;
+
+	for (uint32_t i = 0; i < rma->transfer_count; i++) {
+		const struct transfer_note *n = &rma->transfers[i];
 
 		if (is_under_way(n) && n->request == NO_REQUEST && n->age < age &&
 			n->t.peer.node == t->peer.node && n->t.peer.context == t->peer.context &&
@@ -461,7 +456,7 @@ pack(struct pmx_context *ctx, struct transfer_note *n, uint8_t *to, uint64_t *at
 	if (!runs_next(&n->runs, at))
 		*at = 0;
 	uint64_t end = *at;
-	const uint32_t used = runs_pack(&n->runs, to, ctx->transfer_payload, &end);
+	const uint32_t used = runs_pack(&n->runs, to, ctx->rma->transfer_payload, &end);
 	struct wire_runs r = {to, used, *at, 0, 0};
 	const uint8_t *bytes;
 
@@ -475,7 +470,7 @@ pack(struct pmx_context *ctx, struct transfer_note *n, uint8_t *to, uint64_t *at
 static void
 pack_on(struct pmx_context *ctx, uint16_t place)
 {
-	struct transfer_note *n = &ctx->transfers[place];
+	struct transfer_note *n = &ctx->rma->transfers[place];
 	bool last = false;
 
 	while (!last && ctx->free_count != 0 && slot_room(&ctx->sub, 1)) {
@@ -496,11 +491,12 @@ pack_on(struct pmx_context *ctx, uint16_t place)
 static void
 ask_on(struct pmx_context *ctx, uint16_t place)
 {
-	struct transfer_note *n = &ctx->transfers[place];
+	struct client_rma *rma = ctx->rma;
+	struct transfer_note *n = &rma->transfers[place];
 	uint64_t unit = n->t.part->unit, units = (n->t.len + unit - 1) / unit;
 
 	while (n->at < units && n->first_error == 0) {
-		if (ctx->places_free == 0 || !slot_room(&ctx->sub, 1))
+		if (rma->places_free == 0 || !slot_room(&ctx->sub, 1))
 			return;
 		uint64_t words = (units - n->at + 63) / 64;
 		struct pmx_transfer piece = n->t;
@@ -510,7 +506,7 @@ ask_on(struct pmx_context *ctx, uint16_t place)
 		uint16_t child = take_place(ctx, &piece);
 		struct transfer_desc *d = &channel_transfers(ctx->shm)[child];
 
-		ctx->transfers[child].parent = place;
+		rma->transfers[child].parent = place;
 		n->left++;
 		if (words > TRANSFER_UNITS / 64)
 			words = TRANSFER_UNITS / 64;
@@ -530,7 +526,7 @@ ask_on(struct pmx_context *ctx, uint16_t place)
 static void
 release(struct pmx_context *ctx, uint16_t place)
 {
-	struct transfer_note *n = &ctx->transfers[place];
+	struct transfer_note *n = &ctx->rma->transfers[place];
 
 	if (n->kind == TRANSFER_PULL && n->t.part != NULL && n->t.part->kind == PMX_PART_BITMAP) {
 		note_becomes(ctx, n, NOTE_ASKS);
@@ -550,10 +546,11 @@ release(struct pmx_context *ctx, uint16_t place)
 static void
 transfers_forget(struct pmx_context *ctx, const void *addr, uint64_t len)
 {
+	struct client_rma *rma = ctx->rma;
 	const uint8_t *begin = addr, *end_of = begin + len;
 
-	for (uint32_t i = 0; ctx->unfinished && i < ctx->transfer_count; i++) {
-		struct transfer_note *n = &ctx->transfers[i];
+	for (uint32_t i = 0; ctx->unfinished && i < rma->transfer_count; i++) {
+		struct transfer_note *n = &rma->transfers[i];
 		const uint8_t *local = n->t.local;
 		const uint8_t *twin = n->t.part != NULL ? n->t.part->twin : NULL;
 
@@ -590,12 +587,13 @@ transfers_forget(struct pmx_context *ctx, const void *addr, uint64_t len)
 static void
 transfers_progress(struct pmx_context *ctx)
 {
+	struct client_rma *rma = ctx->rma;
 	uint32_t left = ctx->unfinished;
 
 	if (left == 0)
 		return;
-	for (uint32_t i = 0; left > 0 && i < ctx->transfer_count; i++) {
-		struct transfer_note *n = &ctx->transfers[i];
+	for (uint32_t i = 0; left > 0 && i < rma->transfer_count; i++) {
+		struct transfer_note *n = &rma->transfers[i];
 
 		if (!is_unfinished(n->state))
 			continue;
@@ -634,13 +632,15 @@ check(const struct pmx_transfer *t, bool push)
 static int
 room_for(struct pmx_context *ctx, uint32_t places, uint32_t n)
 {
+	struct client_rma *rma = ctx->rma;
+
 	if (ctx_gone(ctx))
 		return -EPIPE;
-	if (unlikely(ctx->sweep))
+	if (unlikely(rma->sweep))
 		pieces_sweep(ctx);
-	if (ctx->places_free < places || !slot_room(&ctx->sub, n))
+	if (rma->places_free < places || !slot_room(&ctx->sub, n))
 		ctx_completions(ctx);
-	if (ctx->places_free >= places && slot_room(&ctx->sub, n))
+	if (rma->places_free >= places && slot_room(&ctx->sub, n))
 		return 0;
 	return -EAGAIN;
 }
@@ -649,7 +649,7 @@ room_for(struct pmx_context *ctx, uint32_t places, uint32_t n)
 static void
 hold(struct pmx_context *ctx, uint16_t place, uint8_t kind)
 {
-	struct transfer_note *n = &ctx->transfers[place];
+	struct transfer_note *n = &ctx->rma->transfers[place];
 
 	n->kind = kind;
 	n->at = 0;
@@ -664,7 +664,7 @@ hold(struct pmx_context *ctx, uint16_t place, uint8_t kind)
 static void
 put_operands(struct pmx_context *ctx, uint16_t place, const struct pmx_atomic_transfer *a)
 {
-	struct transfer_note *n = &ctx->transfers[place];
+	struct transfer_note *n = &ctx->rma->transfers[place];
 	struct transfer_desc *d = &channel_transfers(ctx->shm)[place];
 
 	d->unit = TRANSFER_OPERATION(a->op, a->type);
@@ -680,6 +680,7 @@ static int
 begin(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t kind,
 	const struct pmx_atomic_transfer *atomic, pmx_transfer_id *id)
 {
+	struct client_rma *rma = ctx->rma;
 	bool moves = kind != TRANSFER_PIN && kind != TRANSFER_UNPIN && kind != TRANSFER_ATOMIC;
 	int64_t memory = moves ? piece_of(ctx, t->local, t->len) : MEMORY_COPIED;
 	uint32_t pin = PIN_NONE;
@@ -687,7 +688,7 @@ begin(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t kind,
 	if (memory < 0)
 		return (int)memory;
 	bool by_way = moves && memory == MEMORY_COPIED && t->len > 0,
-	     bounces = by_way && ctx->no_kernel;
+	     bounces = by_way && rma->no_kernel;
 
 	if (by_way && !bounces) {
 		int result = pins_get(ctx, t->local, t->len, &pin);
@@ -696,7 +697,7 @@ begin(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t kind,
 			return result;
 	}
 	uint16_t place = take_place(ctx, t);
-	struct transfer_note *n = &ctx->transfers[place];
+	struct transfer_note *n = &rma->transfers[place];
 
 	if (bounces) {
 		int result = bounce(ctx, n, BOUNCES_MAX, kind == TRANSFER_PULL);
@@ -733,6 +734,7 @@ int
 transfers_request(struct pmx_context *ctx, uint8_t kind, const struct pmx_transfer *t,
 	uint32_t request, uint32_t *id)
 {
+	struct client_rma *rma = ctx->rma;
 	struct pmx_transfer mine = *t;
 	uint32_t pin = PIN_NONE;
 	/* an offer's head is submitted right after it */
@@ -746,13 +748,13 @@ transfers_request(struct pmx_context *ctx, uint8_t kind, const struct pmx_transf
 		return (int)memory;
 	bool by_way = memory == MEMORY_COPIED && t->len > 0;
 
-	if (by_way && !ctx->no_kernel && (result = pins_get(ctx, t->local, t->len, &pin)) != 0)
+	if (by_way && !rma->no_kernel && (result = pins_get(ctx, t->local, t->len, &pin)) != 0)
 		return result;
 	mine.flags = kind == TRANSFER_OFFER ? 0 : OF_AN_OFFER;
 	uint16_t place = take_place(ctx, &mine);
-	struct transfer_note *n = &ctx->transfers[place];
+	struct transfer_note *n = &rma->transfers[place];
 
-	if (by_way && ctx->no_kernel) {
+	if (by_way && rma->no_kernel) {
 		/* as many as of the places: lib/match/client/match.c, note 3 */
 		unsigned most = kind != TRANSFER_OFFER ? BOUNCES_MAX
 			: t->flags & PMX_EXPECTED      ? BOUNCES_MAX * 3 / 4
@@ -768,7 +770,7 @@ transfers_request(struct pmx_context *ctx, uint8_t kind, const struct pmx_transf
 
 	n->pin = pin;
 	n->request = request;
-	ctx->requested++;
+	rma->requested++;
 	*id = id_of(ctx, place);
 	submit_desc(ctx, place, kind, memory);
 	ctx_doorbell(ctx);
@@ -781,13 +783,14 @@ static int
 push_packed(struct pmx_context *ctx, const struct pmx_transfer *t, const struct part_run *within,
 	pmx_transfer_id *id)
 {
+	struct client_rma *rma = ctx->rma;
 	uint16_t place = take_place(ctx, t);
-	struct transfer_note *n = &ctx->transfers[place];
+	struct transfer_note *n = &rma->transfers[place];
 
 	if (id != NULL)
 		*id = n->ended.uses << 16 | place;
 	bool held = must_hold(ctx, t, n->age, TRANSFER_PACKED);
-	bool whole = !held && t->part == NULL && t->len <= ctx->transfer_payload;
+	bool whole = !held && t->part == NULL && t->len <= rma->transfer_payload;
 
 	if (!held)
 		submit_desc(ctx, place, TRANSFER_PACKED, MEMORY_COPIED);
@@ -821,11 +824,13 @@ int
 transfers_push(struct pmx_context *ctx, const struct pmx_transfer *t, const struct part_run *within,
 	pmx_transfer_id *id)
 {
+	struct client_rma *rma = ctx->rma;
+
 	/* one that must wait for others is left to the engine, which knows when they end, unless it
 	 * cannot reach the memory */
 	bool packed = t->part != NULL ||
-		(ctx->no_kernel && piece_of(ctx, t->local, t->len) == MEMORY_COPIED) ||
-		(t->len <= ctx->transfer_payload &&
+		(rma->no_kernel && piece_of(ctx, t->local, t->len) == MEMORY_COPIED) ||
+		(t->len <= rma->transfer_payload &&
 			!(t->flags & PMX_ORDERED && has_earlier(ctx, t, UINT64_MAX, false)));
 
 	int result = room_for(ctx, 1, packed ? 2 : 1);
@@ -835,7 +840,7 @@ transfers_push(struct pmx_context *ctx, const struct pmx_transfer *t, const stru
 	if (!packed)
 		return begin(ctx, t, TRANSFER_PUSH, NULL, id);
 	/* taking completions may have continued other transfers, which used places and slots */
-	if (!has_buffer(ctx) || ctx->places_free == 0 || !slot_room(&ctx->sub, 2))
+	if (!has_buffer(ctx) || rma->places_free == 0 || !slot_room(&ctx->sub, 2))
 		return -EAGAIN;
 	return push_packed(ctx, t, within, id);
 }
@@ -882,11 +887,12 @@ transfers_ask(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t kin
 int
 pmx_transfer_done(struct pmx_context *ctx, pmx_transfer_id id)
 {
+	struct client_rma *rma = ctx->rma;
 	uint32_t place = id & 0xFFFF;
 
-	if (place >= ctx->transfer_count)
+	if (place >= rma->transfer_count)
 		return -EINVAL;
-	const struct outcomes *o = &ctx->transfers[place].ended;
+	const struct outcomes *o = &rma->transfers[place].ended;
 	int result = outcome_of(o, id >> 16);
 
 	if (result == 0) {
@@ -899,8 +905,10 @@ pmx_transfer_done(struct pmx_context *ctx, pmx_transfer_id id)
 uint32_t
 pmx_transfers_pending(struct pmx_context *ctx)
 {
+	struct client_rma *rma = ctx->rma;
+
 	ctx_completions(ctx);
-	return ctx->transfer_count - ctx->places_free - ctx->events_waiting - ctx->requested;
+	return rma->transfer_count - rma->places_free - rma->events_waiting - rma->requested;
 }
 
 int
@@ -908,7 +916,7 @@ pmx_sync_wait(struct pmx_context *ctx, int64_t timeout_us)
 {
 	struct waiting w = {.of_sends = true};
 
-	while (pmx_transfers_pending(ctx) + ctx->lent != 0) {
+	while (pmx_transfers_pending(ctx) + ctx->rma->lent != 0) {
 		if (ctx_gone(ctx))
 			return -EPIPE;
 		if (!ctx_wait_turn(ctx, &w, timeout_us))
@@ -917,61 +925,30 @@ pmx_sync_wait(struct pmx_context *ctx, int64_t timeout_us)
 	return 0;
 }
 
-/* ------------------------------------------------------------------ events */
-
-/* Return whether there is an event. */
-static bool
-transfers_events(struct pmx_context *ctx)
+int
+transfers_ended(struct pmx_context *ctx, struct pmx_event *event)
 {
-	return ctx->events_waiting != 0 || ctx->kept_events_head != ctx->kept_events_tail ||
-		slot_filled(&ctx->events, ctx->events.pos);
-}
+	struct client_rma *rma = ctx->rma;
 
-static int
-ended_event(struct pmx_context *ctx, struct pmx_event *event)
-{
-	for (uint32_t i = 0; i < ctx->transfer_count; i++) {
-		struct transfer_note *n = &ctx->transfers[i];
+	for (uint32_t i = 0; i < rma->transfer_count; i++) {
+		struct transfer_note *n = &rma->transfers[i];
 
 		if (n->state != NOTE_ENDED)
 			continue;
 		*event = (struct pmx_event){PMX_EVENT_ENDED, n->t.peer, n->t.len, n->cookie,
 			-(int32_t)outcome_last(&n->ended)};
-		ctx->events_waiting--;
+		rma->events_waiting--;
 		put_place(ctx, (uint16_t)i);
 		return 1;
 	}
 	return 0;
 }
 
-int
-pmx_poll_event(struct pmx_context *ctx, struct pmx_event *event)
+static bool
+transfers_landed(struct pmx_context *ctx)
 {
-	bool kept = ctx->kept_events_head != ctx->kept_events_tail;
-
-	if (kept || slot_filled(&ctx->events, ctx->events.pos)) {
-		struct event_slot e;
-
-		if (kept) {
-			e = ctx->kept_events[ctx->kept_events_head++];
-		} else {
-			memcpy(&e, slot_at(&ctx->events, ctx->events.pos)->body, sizeof(e));
-			slot_take(&ctx->events, 1, false);
-		}
-		*event = (struct pmx_event){e.len & EVENT_TAKEN ? PMX_EVENT_PULLED
-								: PMX_EVENT_PUSHED,
-			{e.node, e.ctx}, e.len & ~EVENT_TAKEN, e.imm, 0};
-		ctx_doorbell(ctx);
-		return 1;
-	}
-	if (ctx->events_waiting == 0)
-		ctx_completions(ctx);
-	if (ctx->events_waiting != 0)
-		return ended_event(ctx, event);
-	if ((ctx->groups != NULL || ctx->told_count != 0 || ctx->watches != 0) &&
-		ctx_services_event(ctx, event))
-		return 1;
-	return ctx_gone(ctx) ? -EPIPE : 0;
+	return ctx->rma->places_free != ctx->rma->transfer_count &&
+		slot_filled(&ctx->com, ctx->com.pos);
 }
 
 const struct client_service client_transfer = {
@@ -981,7 +958,8 @@ const struct client_service client_transfer = {
 	.completions = COMPLETION_TRANSFERS | COMPLETION_REGION,
 	.results = transfers_results,
 	.progress = transfers_progress,
-	.landed = transfers_events,
+	.landed = transfers_landed,
 	.forget = transfers_forget,
 	.leave = transfers_leave,
+	.rejoin = transfers_join,
 };

@@ -19,8 +19,8 @@
  *    They are taken back, and sent again when the context is loaded. Those that wait at another
  *    lane stay there, with their mbufs.
  */
-#ifndef PMX_ENGINE_PARK_H
-#define PMX_ENGINE_PARK_H
+#ifndef PMX_PREEMPT_PARK_H
+#define PMX_PREEMPT_PARK_H
 
 #include "engine/lane.h"
 

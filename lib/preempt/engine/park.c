@@ -7,9 +7,9 @@
 
 #include "engine/complete.h"
 #include "engine/local.h"
-#include "engine/park.h"
 #include "engine/quotas.h"
 #include "engine/thin.h"
+#include "preempt/engine/park.h"
 
 struct parking {
 	struct node *n;

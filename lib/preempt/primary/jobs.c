@@ -19,10 +19,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "engine/park.h"
+#include "base/process.h"
 #include "log/log.h"
 #include "node/node.h"
-#include "primary/jobs.h"
+#include "preempt/engine/park.h"
+#include "preempt/primary/jobs.h"
 
 #define STOPPED_MAX   256
 #define STOPPED_SHARE 32 /* of a user who is neither root nor the primary's */
@@ -31,7 +32,7 @@ struct stopped {
 	uint32_t job; /* 0: the place is free */
 	uint32_t uid; /* whose contexts, if not `all` */
 	bool all;
-	int connection; /* that holds it, or SECONDARY: none */
+	int connection; /* that holds it, or JOBS_NOBODY */
 	uint32_t drain_us;
 	bool processes; /* are stopped as well */
 	bool parked;    /* not only stopped */
@@ -165,7 +166,7 @@ process_in(const struct contexts *c, uint32_t ctx)
 static bool
 is_kept(struct halted *h)
 {
-	if (h->process != 0 && socket_has_ended(h->process)) {
+	if (h->process != 0 && process_has_ended(h->process)) {
 		close(h->process);
 		h->process = 0;
 	}
@@ -406,7 +407,7 @@ jobs_begin(struct node *n, uint32_t (*user_of)(uint16_t ctx), int (*process_of)(
 			.job = ch->job,
 			/* whoever stopped it: another user's job may have the same number */
 			.uid = jobs.user_of(ch->ctx),
-			.connection = SECONDARY,
+			.connection = JOBS_NOBODY,
 			.processes = true,
 			.parked = ch->parks || ch->preempted == PREEMPTED_PARKED,
 		};
@@ -437,14 +438,14 @@ jobs_end(bool given)
 }
 
 int
-jobs_answer(const struct asker *who, uint32_t uid, bool all, const struct attach_request *request,
+jobs_answer(const struct jobs_asker *who, const struct attach_request *request,
 	struct attach_reply *reply)
 {
 	struct stopped s = {
 		.job = (uint32_t)request->addr,
-		.uid = uid,
-		.all = all,
-		.connection = request->len & ATTACH_HOLD ? who->connection : SECONDARY,
+		.uid = who->uid,
+		.all = who->all,
+		.connection = request->len & ATTACH_HOLD ? who->connection : JOBS_NOBODY,
 		.drain_us = (uint32_t)request->len,
 		.processes = request->len & ATTACH_PROCESSES,
 	};
@@ -486,7 +487,7 @@ jobs_answer(const struct asker *who, uint32_t uid, bool all, const struct attach
 	if (done[request->ctx] != NULL)
 		log_say(LOG_CONTEXT, result == 0 ? RTE_LOG_INFO : RTE_LOG_WARNING,
 			"job %u %s by process %d of user %u: %s", s.job, done[request->ctx],
-			who->pid, uid, result == 0 ? "done" : strerror(-result));
+			who->pid, who->uid, result == 0 ? "done" : strerror(-result));
 	tell(&s, reply);
 	return result;
 }
@@ -561,7 +562,7 @@ jobs_gone(int connection)
 				"job %u goes on: who held it has ended", s.job);
 			continue;
 		}
-		jobs.stopped[i].connection = SECONDARY;
+		jobs.stopped[i].connection = JOBS_NOBODY;
 		log_say(LOG_CONTEXT, RTE_LOG_WARNING,
 			"job %u stays parked, though who held it has ended: %s. Park another job, "
 			"then pmx-ctl thaw %u",
