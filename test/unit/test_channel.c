@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Unit tests of a channel's region: the parts lie inside, aligned and apart; a new life begins
- * empty with another generation; what a client must refuse. Where sockets are looked for.
+ * empty with another generation; what a client must refuse. Where sockets are looked for, which
+ * names are allowed, and whose the files of hugepages are.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -252,6 +253,50 @@ run_dir_make__makes_what_others_cannot_enter(void **state)
 	unsetenv("XDG_RUNTIME_DIR");
 }
 
+static void
+channel_name_ok__takes_what_the_rule_allows(void **state)
+{
+	char longest[ATTACH_NAME_MAX + 1];
+
+	(void)state;
+	memset(longest, 'a', sizeof(longest));
+	longest[ATTACH_NAME_MAX] = '\0';
+	assert_false(channel_name_ok(longest));
+	longest[ATTACH_NAME_MAX - 1] = '\0';
+	assert_true(channel_name_ok(longest));
+	for (unsigned c = 1; c < 256; c++) {
+		const char text[] = {'a', (char)c, '\0'};
+		const bool allowed = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+			(c >= '0' && c <= '9') || c == '.' || c == '-' || c == '_';
+
+		assert_int_equal(channel_name_ok(text), allowed);
+	}
+	assert_false(channel_name_ok(""));
+	assert_false(channel_name_ok("12"));
+	assert_false(channel_name_ok(".a"));
+	assert_false(channel_name_ok("-a"));
+	assert_true(channel_name_ok("_a"));
+}
+
+static void
+is_map_of__needs_the_whole_prefix(void **state)
+{
+	(void)state;
+	assert_int_equal(eal_map_owner("pmx0map_12"), 4);
+	assert_int_equal(eal_map_owner("pmx0map_1map_0"), 9);
+	assert_int_equal(eal_map_owner("map_3"), 0);
+	assert_int_equal(eal_map_owner("ap_3"), 0);
+	assert_int_equal(eal_map_owner("pmx0map_"), 0);
+	assert_int_equal(eal_map_owner("pmx0mop_1"), 0);
+	assert_int_equal(eal_map_owner("17"), 0);
+	assert_int_equal(eal_map_owner(""), 0);
+	assert_true(is_map_of("pmx0map_12", "pmx0"));
+	assert_false(is_map_of("pmx0map_12", "pmx"));
+	assert_false(is_map_of("pmx0map_12", "pmx1"));
+	assert_false(is_map_of("pmx0map_1map_0", "pmx0"));
+	assert_false(is_map_of("map_3", ""));
+}
+
 int
 main(void)
 {
@@ -264,6 +309,8 @@ main(void)
 		cmocka_unit_test(completion_item__holds_buffer_and_error),
 		cmocka_unit_test(eal_base__is_where_the_eal_of_this_user_looks),
 		cmocka_unit_test(run_dir_make__makes_what_others_cannot_enter),
+		cmocka_unit_test(channel_name_ok__takes_what_the_rule_allows),
+		cmocka_unit_test(is_map_of__needs_the_whole_prefix),
 		cmocka_unit_test(own_sockets__are_in_a_directory_of_this_user_only),
 	};
 

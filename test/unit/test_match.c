@@ -3,6 +3,7 @@
  * lib/match against a reference model: two lists that are searched from the front. Every width of
  * vector that this CPU has.
  */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -525,6 +526,18 @@ posted__exact_and_wildcard_in_the_order_posted(void **state)
 	match_posted_free(&p);
 }
 
+static void
+posted__as_many_as_numbers_allow(void **state)
+{
+	struct match_posted p;
+
+	(void)state;
+	assert_int_equal(match_posted_init(&p, 0), -ENOMEM);
+	assert_int_equal(match_posted_init(&p, (1u << 27) + 1), -ENOMEM);
+	assert_int_equal(match_posted_init(&p, 1), 0);
+	match_posted_free(&p);
+}
+
 int
 main(void)
 {
@@ -539,6 +552,7 @@ main(void)
 		cmocka_unit_test(heads__a_full_store_keeps_the_ring),
 		cmocka_unit_test(posted__as_the_model),
 		cmocka_unit_test(posted__exact_and_wildcard_in_the_order_posted),
+		cmocka_unit_test(posted__as_many_as_numbers_allow),
 	};
 
 	return cmocka_run_group_tests_name("match", tests, NULL, NULL);
