@@ -24,7 +24,7 @@ import time
 import traceback
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-FOLDERS = ['lib/core/proto', 'lib/core/lhs', 'lib/match', 'lib/rma', 'lib/channel', 'lib/engine', 'lib/group/engine', 'lib/coll/engine']
+FOLDERS = ['lib/core/proto', 'lib/core/lhs', 'lib/match', 'lib/rma', 'lib/channel', 'lib/engine', 'lib/preempt/engine', 'lib/group/engine', 'lib/coll/engine']
 LEAST = 15  # of each folder, of 300
 MEMORY = 8 << 30  # private memory of a test, most
 JUDGED = ('killed', 'by time', 'survived')

@@ -70,6 +70,8 @@ trap '[ -z "$child" ] || { kill -TERM "$child" && wait "$child"; } 2>/dev/null; 
 
 jobs=$(($(nproc) < 4 ? $(nproc) : 4))
 if [ "$(id -u)" -eq 0 ]; then
+	autogroup=/proc/sys/kernel/sched_autogroup_enabled # doc/internals/testing.md, "CPU time"
+	[ "$(cat $autogroup 2>/dev/null)" != 1 ] || { trap 'echo 1 >$autogroup' EXIT; echo 0 >$autogroup; }
 	step packages dpdk-config/install.sh "--tests=$setup"
 	step hugepages dpdk-config/hugepages.sh $((1400 * jobs)) || { jobs=1; steps=(); step "hugepages for one suite at a time" dpdk-config/hugepages.sh; }
 fi

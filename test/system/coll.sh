@@ -75,7 +75,7 @@ start_fed "$dir/stream.log" "$program" "${tag}0" "${tag}1" stream
 stream=$last
 wait_for 60 grep -qx streams "$dir/stream.log" || not_ok coll_taken_over__streams "" "$dir/stream.log"
 OPTIONS=(--take-over)
-for turn in 0 1 2 3; do
+for turn in 0 1 $(full && echo 2 3); do
 	node=$((turn % 2))
 	old=${primaries[node]}
 	primary $node -l $node -m 96 || not_ok "coll_taken_over__$turn" "the primary of node $node is not replaced"

@@ -41,7 +41,8 @@ verdict() { # VICTIM
 
 export PMX_ATTACH=thin
 slowest=0 bad=0
-for ((turn = 0; turn < ${KILLS:-8}; turn++)); do
+full && kills=8 || kills=3
+for ((turn = 0; turn < ${KILLS:-$kills}; turn++)); do
 	victim=$(((turn * 3 + 1) % 8))
 	members 60000 "${eight[@]}"
 	for r in 0 1 2 3 4 5 6 7; do wait_for 60 grep -qx 'open: 0' "$dir/m$r.log"; done

@@ -60,7 +60,7 @@ together() {
 }
 
 begin ""
-for way in thin secondary; do
+for way in thin $(full && echo secondary); do
 	export PMX_ATTACH=$way
 	together "dsm_${way}__random_2" "$build/test/dsm" -s 1 -p "$programs" -- 0:1 1:1
 	together "dsm_${way}__random_one_node" "$build/test/dsm" -s 100 -p "$programs" -- 0:1 0:2 0:3
@@ -68,13 +68,14 @@ for way in thin secondary; do
 	for case in threads arguments system_calls layouts elsewhere member_dies; do
 		together "dsm_${way}__$case" "$build/test/dsm_cases" -c $case -- 0:1 1:1
 	done
-	[ $way = thin ] || full || continue
 	expected=139 together "dsm_${way}__home_dies" "$build/test/dsm_cases" -c home_dies -- 0:1 1:1
 	grep -q 'page 0 of the shared memory, whose home is rank 1, cannot be had' "$dir/together.log" && ok "dsm_${way}__home_is_named" ||
 		not_ok "dsm_${way}__home_is_named" "" "$dir/together.log"
 done
 unset PMX_ATTACH
-for members in "0:1" "0:1 1:1" "0:1 1:1 2:1 0:2 1:2 2:2 0:3 1:3"; do
+few=("0:1" "0:1 1:1")
+full || few=()
+for members in ${few[@]+"${few[@]}"} "0:1 1:1 2:1 0:2 1:2 2:2 0:3 1:3"; do
 	count=$(wc -w <<<"$members")
 	# shellcheck disable=SC2086
 	for example in "sor -n 500 -t 20" "matmul -n 200" "sort -n 50000"; do

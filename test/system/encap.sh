@@ -209,8 +209,10 @@ fault = loss=2%,reorder=2%+50us,duplicate=1%,seed=$((i + 7))" "${lines[@]}"
 if ! command -v tshark >/dev/null; then
 	echo "ok encap_captured # SKIP tshark is not installed (dpdk-config/install.sh --tests)"
 else
-	wanted captured_ether && captured ether 1500
-	wanted captured_vlan && captured vlan 1500
+	if full; then
+		wanted captured_ether && captured ether 1500
+		wanted captured_vlan && captured vlan 1500
+	fi
 	if wanted captured_udp; then
 		for i in 0 1; do ip -n "$tag$i" link set "v$i" mtu 9000; done
 		captured udp 9000 ,blocksz=36864,framesz=9216,framecnt=1024

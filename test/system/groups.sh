@@ -62,7 +62,7 @@ quits 0 1 2 3
 
 # ------------------------------------------------------------------ who dies
 
-for how in secondary thin; do
+for how in thin $(full && echo secondary); do
 	export PMX_ATTACH=$how
 	members 60000 0:0 0:1 1:0 1:1
 	for r in 0 1 2 3; do hears "groups_kill_${how}__opens_$r" $r 'open: 0'; done
@@ -96,7 +96,7 @@ done
 unset PMX_ATTACH
 
 # sharers of a region, and its home: who shares it goes on, until the home has gone
-for how in secondary thin; do
+for how in thin $(full && echo secondary); do
 	export PMX_ATTACH=$how
 	members 60000 0:0 0:1 1:0 1:1
 	for r in 0 1 2 3; do hears "groups_region_${how}__opens_$r" $r 'open: 0'; done

@@ -38,15 +38,17 @@ programs() # NAME ARGUMENTS...: by either, which is @ in an argument
 
 programs good_link
 programs bad_link --fault loss=5%,reorder=5%,duplicate=2%,seed=3
-programs bad_link_checksum_go_back_n --fault loss=5%,reorder=5%,duplicate=2%,corrupt=1%,seed=4 \
-	--limits $'[proto]\nchecksum = on\nrecovery = go-back-n\nrto_min_us = 200'
-programs jumbo --link mtu=9000
-programs long_entries --limits $'lhs_entry_bytes = 128\nlhs_split = 104'
 programs small_rings --limits $'matched_entries = 64\nmatched_buffers = 16\nunexpected = 4096'
-programs small_pools --limits $'transfers = 2\nsend_buffers = 16\nmatched_entries = 64\nsubmissions = 4'
 programs all_is_offered --rendezvous 1
 programs memif --memif "$dir/memif_@.sock"
-programs memif_bad_link --memif "$dir/memif_bad_@.sock" --fault loss=5%,reorder=5%,duplicate=2%,seed=3
+if full; then
+	programs bad_link_checksum_go_back_n --fault loss=5%,reorder=5%,duplicate=2%,corrupt=1%,seed=4 \
+		--limits $'[proto]\nchecksum = on\nrecovery = go-back-n\nrto_min_us = 200'
+	programs jumbo --link mtu=9000
+	programs long_entries --limits $'lhs_entry_bytes = 128\nlhs_split = 104'
+	programs small_pools --limits $'transfers = 2\nsend_buffers = 16\nmatched_entries = 64\nsubmissions = 4'
+	programs memif_bad_link --memif "$dir/memif_bad_@.sock" --fault loss=5%,reorder=5%,duplicate=2%,seed=3
+fi
 for by in client engine; do
 	beside passes flood_of_${flood}_by_$by "$build/test/silent" $by $flood
 	beside passes flood_of_bulk_by_$by "$build/test/silent" $by $((flood / 20)) 1000

@@ -3,12 +3,12 @@
 #
 # Usage: peer_death.sh BUILD_DIR [KILLS]
 # Two primaries over net_af_packet and a veth pair, an application at each; the responder's primary
-# is killed (SIGKILL) while round trips run, KILLS times (2; 3 in the full tier). The initiator's sends must end in an
+# is killed (SIGKILL) while round trips run, KILLS times (1; 3 in the full tier). The initiator's sends must end in an
 # error in bounded time, its primary must live, and work again when the peer is back.
 set -u
 . "$(dirname "$0")/common.bash"
 
-kills=2
+kills=1
 ! full || kills=3
 kills=${2:-$kills}
 need_hugepages peer_death 128
