@@ -62,6 +62,7 @@ SCRIPTS = {
     'pins': ['app/pmx-ctl', 'test/pins'],
     'fork': ['test/fork', 'test/descriptors'],
     'groups': ['app/pmx-ctl', 'test/groups'],
+    'multicast': ['app/pmx-ctl', 'test/groups'],
     'encap': ['app/pmx-ctl', 'app/pmx-perf'],
 }
 # these go by the clock, which a busy machine stops: they must fail twice

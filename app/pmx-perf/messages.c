@@ -264,6 +264,21 @@ stream(struct session *s, const struct options *o, const char *test, uint32_t si
 	return e;
 }
 
+/* Return whether a message may be that long, and say so if it may not and was asked for. */
+static bool
+fits(const struct session *s, const struct options *o, uint32_t size)
+{
+	const uint32_t most = pmx_get_max_message(s->ctx);
+
+	if (size > most && o->size_count != 0)
+		fprintf(stderr,
+			"pmx-perf: %u bytes are left out: the longest message of this context has "
+			"%u (limits.message_max, and its send buffers); matched sends longer "
+			"ones\n",
+			size, most);
+	return size <= most;
+}
+
 /* SWoPP 1997, figure 2: bandwidth by size, from buffer to buffer and with a copy at each end,
  * alternating. */
 static int
@@ -278,12 +293,11 @@ copies(struct session *s, const struct options *o, const uint32_t *sizes, unsign
 		.curves = 2,
 		.label = {"from buffer to buffer", "copied at both ends"},
 	};
-	uint32_t most = pmx_get_max_message(s->ctx);
 
 	for (unsigned i = 0; i < n; i++) {
 		double *y, got[2][COPIES_TURNS];
 
-		if (sizes[i] > most)
+		if (!fits(s, o, sizes[i]))
 			continue;
 		for (unsigned turn = 0; turn < 2 * COPIES_TURNS; turn++) {
 			struct row r;
@@ -314,11 +328,10 @@ latencies(struct session *s, const struct options *o)
 	static const uint32_t defaults[] = {8, 64, 1024, 8192, 65536, 1048576};
 	const uint32_t *sizes = o->size_count ? o->sizes : defaults;
 	unsigned n = o->size_count ? o->size_count : 6;
-	uint32_t most = pmx_get_max_message(s->ctx);
 	int e = 0;
 
 	for (unsigned i = 0; i < n && e == 0; i++)
-		e = sizes[i] <= most ? latency(s, o, sizes[i]) : 0;
+		e = fits(s, o, sizes[i]) ? latency(s, o, sizes[i]) : 0;
 	return e;
 }
 
@@ -330,14 +343,13 @@ bandwidths(struct session *s, const struct options *o)
 		65536, 262144, 1048576};
 	const uint32_t *sizes = o->size_count ? o->sizes : defaults;
 	unsigned n = o->size_count ? o->size_count : 5;
-	uint32_t most = pmx_get_max_message(s->ctx);
 	int e = 0;
 
 	if (o->figure != NULL)
 		return o->size_count ? copies(s, o, o->sizes, o->size_count)
 				     : copies(s, o, figure, sizeof(figure) / sizeof(figure[0]));
 	for (unsigned i = 0; i < n && e == 0; i++)
-		e = sizes[i] <= most ? stream(s, o, "bandwidth", sizes[i]) : 0;
+		e = fits(s, o, sizes[i]) ? stream(s, o, "bandwidth", sizes[i]) : 0;
 	return e;
 }
 

@@ -91,6 +91,7 @@ config 1
 
 # 1 MiB is more than a context of this MTU may send plain
 sizes=--sizes=1,63,4097,1048576
+refuses "a size that is too long is named" 0 "^pmx-perf: 1048576 bytes are left out" pair latency "${few[@]}" --sizes 1,1048576
 json latency p50_ns pair latency --json "${few[@]}" "$sizes"
 json "latency --within" p50_ns pair latency --json --rounds 1000000000 --warmup 1000000000 --within 0.1 --sizes 1,4097
 json rate gbits pair rate --json "${few[@]}"
