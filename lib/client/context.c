@@ -47,6 +47,7 @@ join(struct pmx_context *ctx, struct channel_shm *shm, int event_fd, int doorbel
 	slot_end_init(&ctx->sub, channel_submissions(shm), shm->submissions, &shm->submissions_pos);
 	slot_end_init(&ctx->com, channel_completions(shm), shm->completions, &shm->completions_pos);
 	lhs_end_init(&ctx->next_lhs, &shm->lhs, channel_lhs(shm));
+	ctx->bytes = shm->bytes;
 	ctx->send_off = channel_send_off(shm);
 	ctx->inline_sends = ctx->inline_left = shm->inline_sends;
 	ctx->inline_done = ctx->inline_failed = 0;

@@ -35,7 +35,8 @@ static void
 leave_channel(struct pmx_context *ctx)
 {
 	uint64_t page = ctx->node->way->page(ctx->shm), begin = (uintptr_t)ctx->shm & ~(page - 1);
-	uint64_t bytes = ctx->mapped != 0 ? ctx->mapped : ctx->shm->bytes;
+	/* not shm->bytes: another context's channel may have been in the same page */
+	uint64_t bytes = ctx->mapped != 0 ? ctx->mapped : ctx->bytes;
 	uint64_t len = ((uintptr_t)ctx->shm + bytes - begin + page - 1) & ~(page - 1);
 
 	/* rather no memory there than the parent's */
