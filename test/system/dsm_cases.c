@@ -156,6 +156,10 @@ on_signal(int number, siginfo_t *info, void *context)
 static void
 elsewhere(void)
 {
+	barrier();
+	/* member 0 ends when the other one has, which so has joined, and has left the barrier */
+	if (c.rank == 0)
+		expect("barrier", pmx_dsm_barrier(c.dsm), -ECONNRESET);
 	(*nowhere)++;
 	exit(1);
 }
