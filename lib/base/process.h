@@ -5,6 +5,7 @@
 #ifndef PMX_BASE_PROCESS_H
 #define PMX_BASE_PROCESS_H
 
+#include <errno.h>
 #include <poll.h>
 #include <stdbool.h>
 
@@ -12,9 +13,13 @@
 static inline bool
 process_has_ended(int pidfd)
 {
-	struct pollfd p = {.fd = pidfd, .events = POLLIN};
+	struct pollfd life = {.fd = pidfd, .events = POLLIN};
+	int ready;
 
-	return poll(&p, 1, 0) != 0;
+	do
+		ready = poll(&life, 1, 0);
+	while (ready < 0 && errno == EINTR); /* a signal that is handled here tells nothing */
+	return ready != 0;
 }
 
 #endif

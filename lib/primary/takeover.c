@@ -29,10 +29,10 @@
 #include "log/log.h"
 #include "memory/guard.h"
 #include "node/node.h"
+#include "preempt/engine/preempt.h"
 #include "primary/attach.h"
 #include "primary/socket.h"
 #include "primary/takeover.h"
-#include "preempt/engine/preempt.h"
 #include "primary/takeover_image.h"
 #include "primary/terms.h"
 

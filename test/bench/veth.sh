@@ -45,15 +45,14 @@ pmx() # LINK0 LINK1 PEER0 PEER1 EAL0 EAL1
 	config 0 "$1" "$3" "$4"
 	config 1 "$2" "$3" "$4"
 	local common="--no-pci --in-memory -m 256 --no-telemetry --log-level=*:error" test pid
-	for test in latency rate bandwidth matched; do
+	for test in all matched; do
 		# shellcheck disable=SC2086
 		ip netns exec $b taskset -c 1 timeout 60 "$perf" respond --embedded "$work/1.ini" -- \
 			-l 1 $common --file-prefix v1$$ $6 >"$work/1.log" 2>&1 &
 		pid=$!
 		sleep 1
 		local sizes=$plain
-		[ $test = matched ] && sizes=$matched
-		[ $test = rate ] && sizes=64
+		[ $test = all ] || sizes=$matched
 		# shellcheck disable=SC2086
 		ip netns exec $a taskset -c 0 timeout 60 "$perf" $test --sizes $sizes --seconds 0.5 --rounds "$rounds" --warmup 50 --json \
 			--embedded "$work/0.ini" -- -l 0 $common --file-prefix v0$$ $5 2>"$work/0.log" | grep '"what"' ||

@@ -24,15 +24,9 @@ static uint64_t memory_len;
 /* ------------------------------------------------------------------ random numbers, data */
 
 static uint64_t
-next(uint64_t *random)
-{
-	return mix64(*random += 0x9E3779B97F4A7C15ull);
-}
-
-static uint64_t
 below(uint64_t *random, uint64_t n)
 {
-	return next(random) % n;
+	return mix64_next(random) % n;
 }
 
 static uint64_t

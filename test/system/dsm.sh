@@ -73,9 +73,9 @@ for way in thin $(full && echo secondary); do
 		not_ok "dsm_${way}__home_is_named" "" "$dir/together.log"
 done
 unset PMX_ATTACH
-few=("0:1" "0:1 1:1")
-full || few=()
-for members in ${few[@]+"${few[@]}"} "0:1 1:1 2:1 0:2 1:2 2:2 0:3 1:3"; do
+teams=("0:1 1:1 2:1 0:2 1:2 2:2 0:3 1:3")
+! full || teams+=("0:1" "0:1 1:1")
+for members in "${teams[@]}"; do
 	count=$(wc -w <<<"$members")
 	# shellcheck disable=SC2086
 	for example in "sor -n 500 -t 20" "matmul -n 200" "sort -n 50000"; do

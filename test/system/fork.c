@@ -224,21 +224,18 @@ main(int argc, char **argv)
 			_exit(read(start[0], &go, 1) < 0 ? 1 : be_a_child(k, argv[0]));
 		}
 		/* what no engine of this process has taken is what the child could write over */
-		if (e == 0 && k % 2 == 0 && n + 1 < messages &&
+		const bool sends = e == 0 && k % 2 == 0 && n + 1 < messages &&
 			pmx_send_copy(from, pmx_context_addr(to), &(uint64_t){n + 1}, sizeof(n),
-				NULL) == 0) {
-			n++;
-			close(start[1]);
-			if (waitpid(child, &status, 0) != child)
-				e = -ECHILD;
-			child = 0;
-		} else {
-			close(start[1]);
-		}
+				NULL) == 0;
+
+		n += sends;
 		close(start[0]);
-		/* the parent goes on meanwhile */
-		for (pid_t ended = 0; e == 0 && ended == 0 && child != 0;) {
-			ended = waitpid(child, &status, WNOHANG);
+		close(start[1]);
+		/* otherwise the parent goes on meanwhile */
+		for (pid_t ended = 0; e == 0 && ended == 0;) {
+			ended = waitpid(child, &status, sends ? 0 : WNOHANG);
+			if (ended < 0)
+				e = -errno;
 			if (ended == 0 && n + 1 < messages)
 				e = exchange(++n, &received);
 		}

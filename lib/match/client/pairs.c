@@ -17,6 +17,7 @@
 #include <sys/uio.h>
 #include <sys/vfs.h>
 
+#include "base/process.h"
 #include "channel/passing.h"
 #include "match/client/match.h"
 #include "match/client/pairs.h"
@@ -497,18 +498,6 @@ pair_offer(struct pair *p, const void *bytes, uint32_t request, bool expected)
 	return i;
 }
 
-static bool
-has_ended(const struct pair *p)
-{
-	struct pollfd life = {.fd = p->process, .events = POLLIN};
-	int ready;
-
-	do
-		ready = poll(&life, 1, 0);
-	while (ready < 0 && errno == EINTR); /* a signal that is handled here tells nothing */
-	return ready != 0;
-}
-
 int
 pairs_fetch(struct pmx_context *ctx, uint32_t serial, uint32_t offer, void *to, uint64_t len)
 {
@@ -526,7 +515,7 @@ pairs_fetch(struct pmx_context *ctx, uint32_t serial, uint32_t offer, void *to, 
 		to, len);
 
 	/* if it still lives, it was not another process of its number that was read */
-	if (error == 0 && has_ended(p))
+	if (error == 0 && process_has_ended(p->process))
 		error = ECONNRESET;
 	atomic_store_explicit(&mine->results[offer], (uint32_t)error + 1, memory_order_release);
 	atomic_fetch_add_explicit(&mine->fetched, 1, memory_order_release);

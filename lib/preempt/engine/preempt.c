@@ -20,19 +20,13 @@
 struct draining {
 	unsigned count;     /* its contexts that are PREEMPTED_DRAINS */
 	uint64_t settle_at; /* tsc of the next look at them */
+	uint64_t until[];   /* tsc until which each may drain, by context */
 };
 
 static struct draining *
 draining_of(const struct engine *e)
 {
 	return e->service[PREEMPT_SERVICE];
-}
-
-/* Return where the tsc stands until which the context may drain. */
-static uint64_t *
-drain_until(const struct channel *ch)
-{
-	return ch->service[PREEMPT_SERVICE];
 }
 
 static uint64_t
@@ -79,7 +73,7 @@ preempt_stop(struct engine *e, struct channel *ch, uint32_t drain_us)
 	proto_ctx_freeze(e->proto, ch->matched.endpoint, e->now);
 	stop_services(e, ch);
 	becomes(e, ch, PREEMPTED_DRAINS);
-	*drain_until(ch) = e->now + ticks(drain_us);
+	draining_of(e)->until[ch->ctx] = e->now + ticks(drain_us);
 	settle(e);
 }
 
@@ -90,7 +84,7 @@ preempt_resume(struct engine *e, struct channel *ch, enum preempted state)
 		return;
 	stop_services(e, ch);
 	becomes(e, ch, state);
-	*drain_until(ch) = e->now;
+	draining_of(e)->until[ch->ctx] = e->now;
 }
 
 /* Stop the context likewise, and park it once it is held. It must be one that park_can() allows. */
@@ -183,7 +177,7 @@ settle(struct engine *e)
 		struct channel *ch = e->open[i];
 
 		if (state_of(ch) != PREEMPTED_DRAINS ||
-			(e->now < *drain_until(ch) && !is_settled(e, ch)))
+			(e->now < d->until[ch->ctx] && !is_settled(e, ch)))
 			continue;
 		proto_ctx_hold(e->proto, ch->plain.endpoint, e->now);
 		proto_ctx_hold(e->proto, ch->matched.endpoint, e->now);
@@ -264,7 +258,8 @@ preempt_open(struct engine *e, struct channel *ch)
 static int
 lane_make(struct engine *e, char *error, size_t error_len)
 {
-	e->service[PREEMPT_SERVICE] = calloc(1, sizeof(struct draining));
+	e->service[PREEMPT_SERVICE] = calloc(1,
+		sizeof(struct draining) + e->node->config.contexts * sizeof(uint64_t));
 	if (draining_of(e) != NULL)
 		return 0;
 	snprintf(error, error_len, "out of memory");
@@ -277,27 +272,11 @@ lane_free(struct engine *e)
 	free(e->service[PREEMPT_SERVICE]);
 }
 
-static int
-context_make(struct node *n, struct channel *ch)
-{
-	(void)n;
-	ch->service[PREEMPT_SERVICE] = calloc(1, sizeof(uint64_t));
-	return drain_until(ch) != NULL ? 0 : -ENOMEM;
-}
-
-static void
-context_free(struct channel *ch)
-{
-	free(ch->service[PREEMPT_SERVICE]);
-}
-
 const struct service_ops service_preempt = {
 	.name = "preemption",
 	.number = PREEMPT_SERVICE,
 	.make = lane_make,
 	.free = lane_free,
-	.make_context = context_make,
-	.free_context = context_free,
 	.open = preempt_open,
 	.ending = preempt_end,
 	.command = preempt_command,

@@ -68,8 +68,8 @@ transfers_open(struct pmx_context *ctx)
 	if (getrandom(&life, sizeof(life), 0) != sizeof(life))
 		return -EAGAIN;
 	for (uint32_t i = shm->transfers; i-- > 0;) {
-		ctx->rma->transfers[i].ended.uses = life;
-		ctx->rma->places[ctx->rma->places_free++] = (uint16_t)i;
+		rma->transfers[i].ended.uses = life;
+		rma->places[rma->places_free++] = (uint16_t)i;
 	}
 	return transfers_join(ctx);
 }
