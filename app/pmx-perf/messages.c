@@ -120,13 +120,21 @@ read_payload(struct session *s, const struct pmx_message *m)
 	}
 }
 
-/* Write a message from the user's buffer and send it; waits for buffers. */
+/* Send a message from the user's buffer; waits for buffers. */
 static int
 send_message(struct session *s, struct pmx_addr to, uint8_t kind, uint32_t len)
 {
 	struct pmx_buffer buf;
+	uint32_t n = len;
+	uint8_t *from = user_piece(&n);
 	int e;
 
+	if (kind != KIND_PLACE && kind != KIND_BARE && n == len) {
+		from[0] = kind;
+		while ((e = pmx_send_copy(s->ctx, to, from, len, NULL)) == -EAGAIN || e == -ENOBUFS)
+			session_idle(s);
+		return e;
+	}
 	while ((e = pmx_get_send_buffer(s->ctx, len, &buf)) == -ENOBUFS)
 		session_idle(s);
 	if (e != 0)

@@ -134,6 +134,7 @@ struct kept {
 #define BULK_LIFE(life) ((0x7F & (life)) << 24)
 #define BULK_LIFE_MASK  BULK_LIFE(0x7Fu)
 #define BULK_KEPT       BULK_LIFE(0x40u) /* XORed with a life: a life that is not in use */
+#define BULK_PLACE      BULK_LIFE(0u)    /* of no life: a place of plain.c */
 
 /* Sizes that the next life of a channel must have as well. */
 struct channel_sizes {
@@ -171,13 +172,14 @@ struct pmx_context {
 	uint32_t *release; /* bulk buffers to give back, gathered: array of release_room */
 	uint32_t release_count, release_room;
 	uint32_t release_most; /* so many are given back at once */
-	uint32_t life;         /* BULK_LIFE() of the channel */
+	uint32_t life;         /* BULK_LIFE() of the channel, from 1 on */
 	struct channel_sizes sizes;
 	uint32_t receive_buffers; /* as it was opened */
-	uint32_t lives;           /* times it was opened again */
+	uint32_t lives;           /* times it was opened */
 	bool adrift;              /* its primary is gone, and the context has left the channel */
 	uint32_t left;            /* node->attachments when it left */
 	bool unread;              /* lhs is the ring of kept messages; next_lhs follows it */
+	bool pairs_turn;          /* messages of pairs come next, though some are in lhs */
 	struct lhs_end next_lhs;
 	struct kept *kept;
 	void *past; /* mapping of the previous life: messages in it may still be read */
@@ -284,8 +286,10 @@ int ctx_send_short(struct pmx_context *ctx, struct pmx_addr to, const uint64_t h
  * words. */
 int ctx_send_immediate(struct pmx_context *ctx, struct pmx_addr to, const uint64_t head[3],
 	const void *data, uint32_t len);
-int ctx_send_matched(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf,
-	pmx_send_id *id);
+/* Send a message by the engine, whatever pairs there are. op: SUBMIT_SEND or SUBMIT_MATCHED. As
+ * pmx_send(), but the buffer stays as it is. */
+int ctx_submit(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf,
+	uint8_t op, pmx_send_id *id);
 /* Give the message that pmx_receive() would return, without taking it. Return false if there is
  * none. */
 bool ctx_peek(struct pmx_context *ctx, struct pmx_message *msg);
@@ -300,6 +304,8 @@ int ctx_rejoin(struct pmx_context *ctx, struct channel_shm *shm, uint64_t mapped
 #define PAGES_ALLOCATED "pmx" /* name of the memfd, as /proc shows it */
 /* Make a memfd of at least *len bytes, write its length to *len, and map it at *addr. Return its
  * descriptor, or -errno. Huge pages are promised when they are mapped, others are not. */
+int pages_reserve(const char *name, uint64_t *len, void **addr, bool huge);
+/* The same with all pages there. */
 int pages_make(const char *name, uint64_t *len, void **addr, bool huge);
 /* Make such a memfd as pages_make() does, with hugepages if it fills at least half of one, and some
  * are free. */

@@ -44,6 +44,7 @@ static void
 join(struct pmx_context *ctx, struct channel_shm *shm, int event_fd, int doorbell)
 {
 	ctx->shm = shm;
+	ctx->life = BULK_LIFE(1 + ctx->lives++ % 127);
 	slot_end_init(&ctx->sub, channel_submissions(shm), shm->submissions, &shm->submissions_pos);
 	slot_end_init(&ctx->com, channel_completions(shm), shm->completions, &shm->completions_pos);
 	lhs_end_init(&ctx->next_lhs, &shm->lhs, channel_lhs(shm));
@@ -140,7 +141,6 @@ ctx_rejoin(struct pmx_context *ctx, struct channel_shm *shm, uint64_t mapped, in
 		close(ctx->alarm);
 	ctx->alarm = -1;
 	join(ctx, shm, ctx->event_fd, doorbell);
-	ctx->life = BULK_LIFE(++ctx->lives);
 	/* offsets of kept messages are relative to the channel, which has moved */
 	for (uint32_t i = 0; ctx->unread && i <= ctx->lhs.mask; i++)
 		lhs_at(&ctx->lhs, i)->bulk_off += (uint8_t *)old - (uint8_t *)shm;

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "client/client.h"
+#include "client/pairs.h"
 
 static struct {
 	pthread_mutex_t lock;
@@ -49,6 +50,7 @@ leave_channel(struct pmx_context *ctx)
 	close_own(&ctx->doorbell);
 	close_own(&ctx->alarm);
 	ctx->engine_may_sleep = false;
+	pairs_forget(ctx);
 }
 
 static void

@@ -13,15 +13,10 @@
 #define ASK_ABOVE (4u << 20) /* bytes; reading how much there is takes some 50 us */
 
 int
-pages_make(const char *name, uint64_t *len, void **addr, bool huge)
+pages_reserve(const char *name, uint64_t *len, void **addr, bool huge)
 {
 	uint64_t page = huge ? PAGES_HUGE : (uint64_t)sysconf(_SC_PAGESIZE);
-
-	*addr = MAP_FAILED;
 	uint64_t all = (*len + page - 1) & ~(page - 1);
-
-	if (!huge && all > ASK_ABOVE && all > available_memory())
-		return -ENOMEM;
 	int fd = memfd_create(name,
 		MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge ? MFD_HUGETLB | MFD_HUGE_2MB : 0));
 
@@ -31,17 +26,31 @@ pages_make(const char *name, uint64_t *len, void **addr, bool huge)
 	if (ftruncate(fd, (off_t)all) != 0 ||
 		fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0 ||
 		(*addr = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) ==
-			MAP_FAILED ||
-		madvise(*addr, all, MADV_POPULATE_WRITE) != 0) {
+			MAP_FAILED) {
 		int error = errno;
 
-		if (*addr != MAP_FAILED)
-			munmap(*addr, all);
 		close(fd);
 		return -error;
 	}
 	*len = all;
 	STEP();
+	return fd;
+}
+
+int
+pages_make(const char *name, uint64_t *len, void **addr, bool huge)
+{
+	if (!huge && *len > ASK_ABOVE && *len > available_memory())
+		return -ENOMEM;
+	int fd = pages_reserve(name, len, addr, huge);
+
+	if (fd >= 0 && madvise(*addr, *len, MADV_POPULATE_WRITE) != 0) {
+		int error = errno;
+
+		munmap(*addr, *len);
+		close(fd);
+		return -error;
+	}
 	return fd;
 }
 

@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include "client/client.h"
+#include "client/plain.h"
 
 #define YIELD_EVERY 32 /* empty polls between yields, when nobody else ran at the last one */
 /* a yield that took longer let others run; without any it takes 200 to 500 ns */
@@ -82,6 +83,8 @@ publish_position(struct pmx_context *ctx)
 	atomic_store_explicit(&ctx->shm->lhs_pos, ctx->lhs.pos, memory_order_release);
 	STEP();
 	ctx_doorbell(ctx);
+	/* who sends more by the engine than is received must not keep pairs waiting */
+	ctx->pairs_turn = ctx->pairs != NULL;
 }
 
 void
@@ -143,13 +146,35 @@ found_nothing(struct pmx_context *ctx)
 	return result;
 }
 
+/* Take the entry if it is a mark of a pair. Return whether it was. */
+static inline bool
+take_mark(struct pmx_context *ctx, const struct lhs_entry *e)
+{
+	return e->bulk != LHS_NO_BULK && unlikely(e->src_node == ctx->pair_node) &&
+		plain_takes_mark(ctx, e);
+}
+
+/* Receive up to n messages of pairs, or else of the engine. */
+static APART int
+receive_elsewhere(struct pmx_context *ctx, struct pmx_message *msgs, unsigned n)
+{
+	const unsigned k = ctx->pairs != NULL ? plain_receive(ctx, msgs, n) : 0;
+
+	ctx->pairs_turn = false;
+	if (k != 0)
+		return (int)k;
+	if (n != 0 && lhs_peek(&ctx->lhs) != NULL)
+		return pmx_receive_burst(ctx, msgs, n);
+	return found_nothing(ctx);
+}
+
 int
 pmx_receive(struct pmx_context *ctx, struct pmx_message *msg)
 {
 	const struct lhs_entry *e = lhs_peek(&ctx->lhs);
 
-	if (e == NULL)
-		return found_nothing(ctx);
+	if (e == NULL || unlikely(ctx->pairs_turn) || take_mark(ctx, e))
+		return receive_elsewhere(ctx, msg, 1);
 	fill_message(ctx, msg, e);
 	ctx->lhs.pos++;
 	ctx->stat.received++;
@@ -163,13 +188,15 @@ pmx_receive_burst(struct pmx_context *ctx, struct pmx_message *msgs, unsigned n)
 	unsigned k = 0;
 	const struct lhs_entry *e;
 
-	while (k < n && (e = lhs_peek(&ctx->lhs)) != NULL) {
+	while (k < n && (e = lhs_peek(&ctx->lhs)) != NULL && likely(!ctx->pairs_turn)) {
 		__builtin_prefetch(lhs_at(&ctx->lhs, ctx->lhs.pos + 4));
+		if (take_mark(ctx, e))
+			continue;
 		fill_message(ctx, &msgs[k++], e);
 		ctx->lhs.pos++;
 	}
 	if (k == 0)
-		return found_nothing(ctx);
+		return receive_elsewhere(ctx, msgs, n);
 	ctx->stat.received += k;
 	publish_position(ctx);
 	return (int)k;
@@ -198,13 +225,15 @@ release(struct pmx_context *ctx, uint32_t bulk)
 void
 pmx_release_receive_buffer(struct pmx_context *ctx, struct pmx_message *msg)
 {
-	uint32_t bulk = msg->bulk;
+	const uint32_t bulk = msg->bulk;
 
 	if (bulk == LHS_NO_BULK)
 		return;
-	msg->bulk = LHS_NO_BULK;
 	if (likely(((bulk ^ ctx->life) & BULK_LIFE_MASK) == 0))
 		release(ctx, bulk & ~BULK_LIFE_MASK);
+	else
+		plain_give_back(ctx, msg);
+	msg->bulk = LHS_NO_BULK;
 }
 
 void

@@ -14,6 +14,7 @@
 #include <errno.h>
 
 #include "client/client.h"
+#include "client/plain.h"
 #include "client/told.h"
 #include "core/wire/wire.h"
 
@@ -390,11 +391,12 @@ inline_end(struct pmx_context *ctx)
 	ctx_doorbell(ctx);
 }
 
-/* Submit the first of n messages inline, as many as can be. Return how many. The context's fields
- * are copied, because any store to a slot might change them for all that the compiler knows. */
+/* Submit the first of n messages inline, as many as can be, up to the first to node `but`. Return
+ * how many. The context's fields are copied, because any store to a slot might change them for all
+ * that the compiler knows. */
 static inline unsigned
 submit_inline(struct pmx_context *ctx, const struct pmx_addr *to, const struct pmx_buffer *bufs,
-	unsigned n, uint8_t op)
+	unsigned n, uint8_t op, uint32_t but)
 {
 	uint32_t send_buffers = ctx->send_buffers;
 	uint32_t longest = ctx->one_max < SUBMIT_INLINE_BYTES ? ctx->one_max : SUBMIT_INLINE_BYTES;
@@ -414,7 +416,8 @@ submit_inline(struct pmx_context *ctx, const struct pmx_addr *to, const struct p
 	for (; k < n; k++) {
 		const struct pmx_buffer *b = &bufs[k];
 
-		if (unlikely(b->len > longest || b->segments != 1 || b->first >= send_buffers))
+		if (unlikely(b->len > longest || b->segments != 1 || b->first >= send_buffers ||
+			    to[k].node == but))
 			break;
 		/* a buffer has more bytes than that, and a constant size needs no loop */
 		memcpy(inline_begin(&sub, to[k], op, b->len), b->data, SUBMIT_INLINE_BYTES);
@@ -457,12 +460,13 @@ ctx_send_id(const struct pmx_context *ctx, const struct pmx_buffer *buf)
 	return send_id(ctx, buf);
 }
 
-static inline int
-send_as(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf, uint8_t op,
+int
+ctx_submit(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf, uint8_t op,
 	pmx_send_id *id)
 {
-	int result = id == NULL && submit_inline(ctx, &to, buf, 1, op) ? 0
-								       : submit(ctx, to, buf, op);
+	int result = id == NULL && submit_inline(ctx, &to, buf, 1, op, PAIR_NONE)
+		? 0
+		: submit(ctx, to, buf, op);
 
 	if (unlikely(result != 0))
 		return result;
@@ -472,21 +476,41 @@ send_as(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *bu
 	return 0;
 }
 
-int
-pmx_send(struct pmx_context *ctx, struct pmx_addr to, struct pmx_buffer *buf, pmx_send_id *id)
+/* Send a message of this node by a pair, if one leads to its receiver. Return what plain_send()
+ * returns, or -EINVAL. */
+static APART int
+send_aside(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf,
+	pmx_send_id *id)
 {
-	int result = send_as(ctx, to, buf, SUBMIT_SEND, id);
+	if (unlikely(buf->segments == 0 || buf->first >= ctx->send_buffers))
+		return -EINVAL;
+	const int result = plain_send(ctx, to, NULL, buf, buf->len);
 
-	if (likely(result == 0))
-		buf->segments = 0; /* it is used up */
-	return result;
+	if (result != 1)
+		return result;
+	if (id != NULL)
+		*id = send_id(ctx, buf);
+	for (uint16_t b = buf->first, next; b != NO_BUFFER; b = next) {
+		next = ctx->notes[b].next;
+		outcome_add(&ctx->notes[b].ended, 0);
+		if (ctx->notes[b].told == SEND_TELLS)
+			told_ended(ctx, b);
+		else
+			ctx->free[ctx->free_count++] = b;
+	}
+	return 1;
 }
 
 int
-ctx_send_matched(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf,
-	pmx_send_id *id)
+pmx_send(struct pmx_context *ctx, struct pmx_addr to, struct pmx_buffer *buf, pmx_send_id *id)
 {
-	return send_as(ctx, to, buf, SUBMIT_MATCHED, id);
+	int result = unlikely(to.node == ctx->pair_node) ? send_aside(ctx, to, buf, id) : 0;
+
+	if (likely(result == 0))
+		result = ctx_submit(ctx, to, buf, SUBMIT_SEND, id);
+	if (likely(result >= 0))
+		buf->segments = 0; /* it is used up */
+	return result < 0 ? result : 0;
 }
 
 /* Copy two or three words; `bytes` is a constant. */
@@ -563,25 +587,53 @@ int
 pmx_send_burst(struct pmx_context *ctx, const struct pmx_addr *to, struct pmx_buffer *bufs,
 	pmx_send_id *ids, unsigned n)
 {
-	unsigned first = ids == NULL && n > 0 ? submit_inline(ctx, to, bufs, n, SUBMIT_SEND) : 0;
+	unsigned first = ids == NULL && n > 0
+		? submit_inline(ctx, to, bufs, n, SUBMIT_SEND, ctx->pair_node)
+		: 0;
 
 	for (unsigned i = 0; i < first; i++)
 		bufs[i].segments = 0;
 	for (unsigned i = first; i < n; i++) {
-		int result = submit(ctx, to[i], &bufs[i], SUBMIT_SEND);
+		int result = unlikely(to[i].node == ctx->pair_node)
+			? send_aside(ctx, to[i], &bufs[i], ids != NULL ? &ids[i] : NULL)
+			: 0;
 
-		if (unlikely(result != 0)) {
+		if (likely(result == 0)) {
+			result = submit(ctx, to[i], &bufs[i], SUBMIT_SEND);
+			if (ids != NULL && result == 0)
+				ids[i] = send_id(ctx, &bufs[i]);
+		}
+		if (unlikely(result < 0)) {
 			if (i == 0)
 				return result;
 			n = i;
 			break;
 		}
-		if (ids != NULL)
-			ids[i] = send_id(ctx, &bufs[i]);
 		bufs[i].segments = 0;
 	}
 	ctx_doorbell(ctx);
 	return (int)n;
+}
+
+/* Send a message as send_aside() does, without a buffer; but one gives it its ID. */
+static APART int
+copy_aside(struct pmx_context *ctx, struct pmx_addr to, const void *data, uint32_t len,
+	pmx_send_id *id)
+{
+	if (id != NULL && ctx->free_count == 0) {
+		ctx_completions(ctx);
+		if (ctx->free_count == 0)
+			return ctx_gone(ctx) ? -EPIPE : -ENOBUFS;
+	}
+	const int result = plain_send(ctx, to, data, NULL, len);
+
+	if (result == 1 && id != NULL) {
+		const uint16_t b = ctx->free[ctx->free_count - 1];
+
+		*id = ctx->notes[b].ended.uses << 16 | b;
+		outcome_add(&ctx->notes[b].ended, 0);
+	}
+	return result;
 }
 
 int
@@ -589,8 +641,10 @@ pmx_send_copy(struct pmx_context *ctx, struct pmx_addr to, const void *data, uin
 	pmx_send_id *id)
 {
 	struct pmx_buffer buf;
-	int result;
+	int result = unlikely(to.node == ctx->pair_node) ? copy_aside(ctx, to, data, len, id) : 0;
 
+	if (unlikely(result != 0))
+		return result < 0 ? result : 0;
 	if (id == NULL && inline_fits(ctx, len)) {
 		inline_copy(inline_begin(&ctx->sub, to, SUBMIT_SEND, len), data, len);
 		inline_end(ctx);

@@ -129,7 +129,7 @@ pmx_send_with(struct pmx_context *ctx, struct pmx_addr to, struct pmx_buffer *bu
 		}
 		return result;
 	}
-	if (p.expire_us != 0)
+	if (p.expire_us != 0 && ctx_send_result(ctx, sent) == 0)
 		withdraw(ctx, last,
 			clock_after(clock_us(),
 				(int64_t)(p.expire_us < INT64_MAX ? p.expire_us : INT64_MAX)),

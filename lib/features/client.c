@@ -7,7 +7,7 @@
 #include "coll/client/submit.h"
 #include "group/client/group.h"
 #include "match/client/match.h"
-#include "match/client/pairs.h"
+#include "client/pairs.h"
 #include "rma/client/rma.h"
 
 const struct client_service *const features_client[] = {&client_match, &client_pairs,

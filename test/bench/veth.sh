@@ -12,6 +12,8 @@ work=$(mktemp -d)
 a=pmxva$$ b=pmxvb$$
 perf=$build/app/pmx-perf
 . "$(dirname "$0")/turns.bash"
+. "$(dirname "$0")/ucx.bash"
+first=(ip netns exec $a taskset -c 0) second=(ip netns exec $b taskset -c 1)
 rounds=${ROUNDS:-2000}
 plain=64,1024,8192,65536 matched=64,8192,65536,1048576
 
@@ -72,26 +74,6 @@ kernel() # tcp|udp
 	wait $pid
 }
 
-ucx()
-{
-	local size test pid
-	command -v ucx_perftest >/dev/null || return 0
-	export UCX_TLS=tcp
-	for size in ${plain//,/ } 1048576; do
-		for test in tag_lat tag_bw; do
-			ip netns exec $b taskset -c 1 timeout 60 ucx_perftest -p 7778 >"$work/1.log" 2>&1 &
-			pid=$!
-			sleep 0.5
-			# the last line: iterations, p50 us, average us, overall us, average MB/s, overall MB/s, average and overall messages/s
-			ip netns exec $a taskset -c 0 timeout 60 ucx_perftest 10.77.0.2 -p 7778 -t $test -s "$size" -n $((size > 65536 ? 500 : rounds)) -f 2>"$work/0.log" |
-				awk -v t=$test -v s="$size" '$1 ~ /^[0-9]+$/ {p = $2; b = $6; r = $8}
-					END {if (t == "tag_lat") printf "{\"what\": \"ucx\", \"test\": \"latency\", \"size\": %d, \"p50_ns\": %d}\n", s, p * 2000
-						else printf "{\"what\": \"ucx\", \"test\": \"bandwidth\", \"size\": %d, \"gbits\": %.9g, \"per_second\": %.9g}\n", s, b * 8 * 1.048576 / 1000, r}'
-			wait $pid
-		done
-	done
-}
-
 # as COLUMN COMMAND...: its lines, each behind the column where it stands
 as()
 {
@@ -102,7 +84,7 @@ turn()
 {
 	as tcp kernel tcp
 	as udp kernel udp
-	as ucx ucx
+	as ucx ucx tcp 10.77.0.2 $plain,1048576
 	as link pmx 'driver = udp\nlisten = 10.77.0.1:7001' 'driver = udp\nlisten = 10.77.0.2:7001' \
 		10.77.0.1:7001 10.77.0.2:7001 "" ""
 	as af_packet pmx 'driver = ethdev\nport = net_af_packet0' 'driver = ethdev\nport = net_af_packet0' \
@@ -114,27 +96,5 @@ turn()
 }
 
 turns "$times" turn >"$work/rows"
-python3 - "$work/rows" <<'PY'
-import json, statistics, sys
-cells, columns = {}, []
-for line in open(sys.argv[1]):
-    column, row = line.split(" ", 1)
-    r = json.loads(row)
-    if r["what"] == "matched":
-        column += ", matched"
-    if column not in columns:
-        columns.append(column)
-    for key, scale in (("p50_ns", 1e3), ("p99_ns", 1e3), ("gbits", 1), ("per_second", 1e6)):
-        if r.get(key) and (key != "per_second" or r["test"] == "rate"):
-            cells.setdefault((r["test"] if key[0] != "p" else key, r["size"], column), []).append(r[key] / scale)
-for title, what in (("Round trip, us: median, lowest to highest", "p50_ns"), ("... 99th percentile", "p99_ns"),
-                    ("Bandwidth, Gb/s", "bandwidth"), ("Messages, millions a second", "per_second")):
-    print("%s\n%10s" % (title, "bytes") + "".join("%27s" % c for c in columns))
-    for size in sorted({k[1] for k in cells if k[0] == what}):
-        print("%10d" % size, end="")
-        for c in columns:
-            v = sorted(cells.get((what, size, c), []))
-            print("%27s" % ("%.2f (%.2f-%.2f)" % (statistics.median(v), v[0], v[-1]) if v else "-"), end="")
-        print()
-PY
+python3 "$(dirname "$0")/columns.py" "$work/rows"
 lines_print

@@ -462,7 +462,7 @@ fragments_shorter_than_the_head(void)
 
 	MUST(to != MAP_FAILED && pmx_get_send_buffer(x, sizeof(all), &b) == 0);
 	MUST(pmx_buffer_write(x, &b, 0, all, sizeof(all)) == 0);
-	MUST(ctx_send_matched(x, (struct pmx_addr){1, 0}, &b, NULL) == 0);
+	MUST(ctx_submit(x, (struct pmx_addr){1, 0}, &b, SUBMIT_MATCHED, NULL) == 0);
 	turns(100);
 	MUST(receive(ctx[1][0], 0, to, room, &r) == 0 && wait_for(ctx[1][0], &r) == 1);
 	for (unsigned i = 0; i < 1000; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Contexts of one host that share memory (lib/match/client/pairs.h), as pairs.sh runs them:
+ * Contexts of one host that share memory (lib/client/pairs.h), as pairs.sh runs them:
  *
  *   pairs mix NAME SEED PAIRED      random messages of three contexts, order and bytes checked
  *   pairs interrupted NAME          the same while signals are handled
@@ -10,6 +10,7 @@
  *   pairs killed NAME               a receiver is killed, and another takes its number
  *   pairs hostile NAME SEED         one side writes what it must not
  *   pairs refused NAME USER         the two are of different users
+ *   pairs plain-CASE NAME ...       plain messages: pairs_plain.c
  */
 #include <errno.h>
 #include <poll.h>
@@ -23,21 +24,23 @@
 #include <unistd.h>
 
 #include "client/client.h"
-#include "match/client/pairs.h"
+#include "client/pairs.h"
 #include "helpers.h"
+#include "pairs.h"
 
 #define COMM 1
 
 static const char *instance;
-static struct pmx_node *node;
+struct pmx_node *node;
+uint32_t buffers = 32;
 
-static struct pmx_context *
+struct pmx_context *
 open_context(uint16_t number)
 {
 	const struct pmx_context_params params = {
 		.size = sizeof(params),
-		.send_buffers = 32,
-		.receive_buffers = 32,
+		.send_buffers = buffers,
+		.receive_buffers = buffers,
 	};
 	struct pmx_context *ctx;
 	int result;
@@ -61,14 +64,13 @@ paired(const struct pmx_context *ctx)
 	return stat.paired;
 }
 
-static struct pmx_addr
+struct pmx_addr
 addr(uint16_t context)
 {
 	return (struct pmx_addr){pmx_node_number(node), context};
 }
 
-/* Until that process has opened that context. */
-static void
+void
 wait_for(uint16_t context, pid_t pid)
 {
 	for (int64_t until = now_us() + 30000000; pmx_context_process(node, context) != pid;) {
@@ -367,8 +369,7 @@ switch_once(void)
 
 /* ------------------------------------------------------------------ stream */
 
-/* After any error but a primary's end, ends the process. */
-static void
+void
 go_on(int result)
 {
 	if (result == -EPIPE)
@@ -407,7 +408,7 @@ stream_in(void)
 	pmx_context_close(ctx);
 }
 
-static bool
+bool
 line_waits(void)
 {
 	struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -442,9 +443,7 @@ stream_out(pid_t receiver)
 
 /* ------------------------------------------------------------------ sleep */
 
-#define ROUNDS 200
-
-static unsigned sleeps, unended; /* that had a time: all, and those that it ended */
+unsigned sleeps, unended; /* that had a time: all, and those that it ended */
 
 /* In place of libc's. One sleeps 100 ms at a time, and looks again: only who counts sees that
  * nobody woke it. */
@@ -482,7 +481,7 @@ ping(struct pmx_context *ctx, uint16_t other, bool first)
 
 /* ------------------------------------------------------------------ processes */
 
-static pid_t
+pid_t
 child(void)
 {
 	pid_t pid = fork();
@@ -494,7 +493,7 @@ child(void)
 	return pid;
 }
 
-static void
+void
 reap(pid_t pid)
 {
 	int status;
@@ -569,7 +568,8 @@ killed(void)
 
 	wait_for(1, pid);
 	/* until it goes by shared memory: such a message ends at once, though asked for */
-	while (ctx->pairs->of[1].pair == NULL || !ctx->pairs->of[1].pair->sends) {
+	while (ctx->pairs->of[1].pair == NULL ||
+		!ctx->pairs->of[1].pair->flow[PAIR_MATCHED].sends) {
 		must_succeed("pmx_isend", send_to(ctx, 1, 1, &word, 8, 0, NULL));
 		usleep(100);
 		if (now_us() > until)
@@ -609,7 +609,8 @@ attack(void)
 	int64_t until = now_us() + 20000000;
 	uint64_t word = 0;
 
-	while (ctx->pairs->of[0].pair == NULL || !ctx->pairs->of[0].pair->sends) {
+	while (ctx->pairs->of[0].pair == NULL ||
+		!ctx->pairs->of[0].pair->flow[PAIR_MATCHED].sends) {
 		must_succeed("pmx_isend", send_to(ctx, 0, 1, &word, 8, 0, NULL));
 		usleep(100);
 		if (now_us() > until)
@@ -619,7 +620,7 @@ attack(void)
 
 	for (unsigned i = 0; i < 2000; i++) {
 		uint32_t len = (uint32_t)(draw() % 100);
-		uint8_t *to = pair_begin(&p->out, len);
+		uint8_t *to = pair_begin(&p->flow[PAIR_MATCHED].out, len);
 
 		if (to == NULL)
 			continue;
@@ -630,7 +631,7 @@ attack(void)
 			to[0] = (uint8_t)(1 + draw() % 2);
 			to[7] = COMM;
 		}
-		pair_send(ctx, p, len);
+		pair_send(ctx, p, PAIR_MATCHED, len);
 	}
 	uint8_t *bytes = (uint8_t *)p->shm;
 
@@ -742,7 +743,7 @@ main(int argc, char **argv)
 		hostile();
 	else if (strcmp(what, "refused") == 0 && argc == 4)
 		refused((unsigned)atoi(argv[3]));
-	else
+	else if (strncmp(what, "plain-", 6) != 0 || !plain(what + 6, argc - 3, argv + 3))
 		die("see pairs.c");
 	printf("done\n");
 	return failed;

@@ -17,10 +17,10 @@ begin() { # KEYS of [access]
 		mode = 0666
 		$1
 		[limits]
-		mbufs = 4096
+		mbufs = 8192
 		contexts = 8
-		send_buffers = 64
-		receive_buffers = 64
+		send_buffers = 128
+		receive_buffers = 128
 	END
 	primary 0 -l 0 -m 64 || { not_ok pairs_start ""; exit 1; }
 	daemon=$last
@@ -45,28 +45,38 @@ check sleep sleep "${tag}0"
 check killed killed "${tag}0"
 for s in 1 2; do check "hostile_$s" hostile "${tag}0" $s; done
 check after mix "${tag}0" 4 1
+for s in 1 2 3; do check "plain_mix_$s" plain-mix "${tag}0" $s 1; done
+for case in turns full sleep killed forked; do check "plain_$case" plain-$case "${tag}0"; done
+for s in 1 2; do check "plain_hostile_$s" plain-hostile "${tag}0" $s; done
+check plain_after plain-mix "${tag}0" 4 1
 [ "$(id -u)" -ne 0 ] && echo "ok pairs__refused # SKIP needs root" || check another_user refused "${tag}0" 65534
 
 # other primaries take over under a stream, then one is killed and started again
-start_fed "$dir/stream.log" timeout 120 "$pairs" stream "${tag}0"
-stream=$last
-wait_for 60 grep -q paired "$dir/stream.log" || not_ok pairs__stream_begins "" "$dir/stream.log"
-for turn in 1 2; do
-	OPTIONS=(--take-over)
-	primary 0 -l 0 -m 64 || not_ok "pairs__take_over_$turn" ""
-	OPTIONS=()
+streams() { # NAME CASE
+	local turn
+	start_fed "$dir/$1.log" timeout 120 "$pairs" "$2" "${tag}0"
+	stream=$last
+	wait_for 60 grep -q paired "$dir/$1.log" || not_ok "pairs__${1}_begins" "" "$dir/$1.log"
+	for turn in 1 2; do
+		OPTIONS=(--take-over)
+		primary 0 -l 0 -m 64 || not_ok "pairs__${1}_take_over_$turn" ""
+		OPTIONS=()
+		daemon=$last
+		sleep 0.2
+	done
+	end "$daemon" KILL
+	primary 0 -l 0 -m 64 || not_ok "pairs__${1}_again" ""
 	daemon=$last
-	sleep 0.2
-done
-end "$daemon" KILL
-primary 0 -l 0 -m 64 || not_ok pairs__again ""
-daemon=$last
-echo >&"$to"
-wait "$stream" && ok pairs__stream || not_ok pairs__stream "exit code $?" "$dir/stream.log"
-grep '^#' "$dir/stream.log"
+	echo >&"$to"
+	wait "$stream" && ok "pairs__$1" || not_ok "pairs__$1" "exit code $?" "$dir/$1.log"
+	grep '^#' "$dir/$1.log"
+}
+streams stream stream
+streams plain_stream plain-stream
 end "$daemon" TERM
 wait "$daemon"
 
 begin "direct = off"
 check off mix "${tag}0" 1 0
+check plain_off plain-mix "${tag}0" 1 0
 exit $failed

@@ -23,7 +23,10 @@ setup(void **state)
 {
 	(void)state;
 	memset(&shm, 0, sizeof(shm));
-	writer = reader = (struct pair_end){.ring = shm.ring[0], .taken = &shm.side[1].taken};
+	writer = reader = (struct pair_end){
+		.ring = shm.ring[0][0],
+		.taken = &shm.side[1].say[0].taken,
+	};
 	return 0;
 }
 
@@ -45,8 +48,8 @@ put(uint32_t len, uint8_t first)
 
 	if (to == NULL)
 		return false;
-	assert_in_range((uintptr_t)to, (uintptr_t)shm.ring[0],
-		(uintptr_t)shm.ring[0] + PAIR_RING_BYTES - len);
+	assert_in_range((uintptr_t)to, (uintptr_t)shm.ring[0][0],
+		(uintptr_t)shm.ring[0][0] + PAIR_RING_BYTES - len);
 	for (uint32_t i = 0; i < len; i++)
 		to[i] = (uint8_t)(first + i);
 	pair_publish(&writer, len);
@@ -166,7 +169,9 @@ pair_peek__made_up_words(void **state)
 		PAIR_WORD(0, 1),
 		PAIR_WORD(63, 1),
 		PAIR_WORD(64, 57),
-		PAIR_WORD(64, UINT32_MAX - 1),
+		PAIR_WORD(64, UINT32_MAX - 2),
+		PAIR_WORD(0, PAIR_LONG),
+		PAIR_WORD(PAIR_RING_BYTES, PAIR_LONG),
 		PAIR_WORD(PAIR_RING_BYTES, 1),
 		PAIR_WORD(PAIR_RING_BYTES / 4 + 64, 1),
 		PAIR_WORD(64, PAIR_EMPTY),
@@ -196,8 +201,8 @@ pair_peek__made_up_words(void **state)
 					      draw() % 4 ? draw() % 40000 : PAIR_EMPTY));
 		if (pair_peek(&reader, &word, &message, &len) != PAIR_FOUND)
 			continue;
-		assert_in_range((uintptr_t)message, (uintptr_t)shm.ring[0],
-			(uintptr_t)shm.ring[0] + PAIR_RING_BYTES - len);
+		assert_in_range((uintptr_t)message, (uintptr_t)shm.ring[0][0],
+			(uintptr_t)shm.ring[0][0] + PAIR_RING_BYTES - len);
 	}
 }
 
@@ -207,11 +212,11 @@ pair_begin__made_up_position(void **state)
 	(void)state;
 	while (put(56, 0))
 		;
-	atomic_store(&shm.side[1].taken, writer.pos + 64);
+	atomic_store(&shm.side[1].say[0].taken, writer.pos + 64);
 	assert_null(pair_begin(&writer, 8));
-	atomic_store(&shm.side[1].taken, writer.pos - PAIR_RING_BYTES - 64);
+	atomic_store(&shm.side[1].say[0].taken, writer.pos - PAIR_RING_BYTES - 64);
 	assert_null(pair_begin(&writer, 8));
-	atomic_store(&shm.side[1].taken, writer.pos);
+	atomic_store(&shm.side[1].say[0].taken, writer.pos);
 	assert_non_null(pair_begin(&writer, 8));
 }
 

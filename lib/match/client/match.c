@@ -18,8 +18,8 @@
 #include <errno.h>
 #include <time.h>
 
+#include "client/pairs.h"
 #include "match/client/match.h"
-#include "match/client/pairs.h"
 
 #define REQUEST_ID(index, uses) ((uint64_t)(uses) << 32 | ((index) + 1))
 /* bytes; used until a round-trip time is known, and the least after that */
@@ -122,6 +122,7 @@ match_close(struct pmx_context *ctx)
 	ctx->match = NULL;
 }
 
+/* Return whether something has come by the engine that a receive must know of before it begins. */
 static bool
 match_landed(struct pmx_context *ctx)
 {
@@ -132,8 +133,6 @@ match_landed(struct pmx_context *ctx)
 	if (x->by_engine ? x->live != 0 && slot_filled(&ctx->com, ctx->com.pos)
 			 : lhs_peek(&x->queue.heads.ring) != NULL)
 		return true;
-	if (unlikely(ctx->pairs != NULL) && pairs_landed(ctx))
-		return true;
 	return x->starting.head != NO_REQUEST; /* nothing wakes us when there is room for it */
 }
 
@@ -141,7 +140,10 @@ match_landed(struct pmx_context *ctx)
 static bool
 match_waits(struct pmx_context *ctx)
 {
-	return match_landed(ctx) || (ctx->match != NULL && ctx->match->ended.head != NO_REQUEST);
+	return match_landed(ctx) ||
+		(ctx->match != NULL &&
+			((ctx->pairs != NULL && pairs_landed(ctx)) ||
+				ctx->match->ended.head != NO_REQUEST));
 }
 
 /* ---------------------------------------------------------- the channel ends, and another comes */
@@ -312,23 +314,30 @@ put_head(void *to, const struct pmx_matched *m, uint8_t op, uint8_t flags)
 	return (uint8_t *)to + wire_match_head(flags);
 }
 
-/* Send a message as send_eager() does, but by the memory shared with its receiver. */
+/* Send a message as send_eager() does, but by the memory shared with its receiver. -ENOBUFS: it
+ * must be offered. */
 static int
 send_aside(struct pmx_context *ctx, struct pair *p, const struct pmx_matched *m, uint8_t flags,
-	struct cursor *c, const uint8_t *bytes, uint64_t len)
+	struct cursor *c, const uint8_t *bytes, uint32_t len)
 {
-	uint32_t all = wire_match_head(flags) + (uint32_t)len;
-	uint8_t *to;
-	int result = pair_message(ctx, p, all, &to);
+	const uint32_t head = wire_match_head(flags);
+	const bool beside = len > PAIR_SHORT;
+	uint8_t *at, *to = NULL;
+	int result = beside ? pair_long_message(ctx, p, PAIR_MATCHED, head, len, &at, &to)
+			    : pair_message(ctx, p, PAIR_MATCHED, head + len, &at);
 
 	if (result != 0)
 		return result;
-	to = put_head(to, m, WIRE_EAGER, flags);
+	at = put_head(at, m, WIRE_EAGER, flags);
+	to = beside ? to : at;
 	if (c != NULL)
 		cursor_gather(c, to, len);
 	else if (len != 0)
 		memcpy(to, bytes, len);
-	pair_send(ctx, p, all);
+	if (beside)
+		pair_send_long(ctx, p, PAIR_MATCHED, head);
+	else
+		pair_send(ctx, p, PAIR_MATCHED, head + len);
 	return 0;
 }
 
@@ -338,7 +347,7 @@ send_words(struct pmx_context *ctx, struct pair *p, const uint64_t *head, uint32
 	const void *data, uint32_t len)
 {
 	uint8_t *to;
-	int result = pair_message(ctx, p, head_len + len, &to);
+	int result = pair_message(ctx, p, PAIR_MATCHED, head_len + len, &to);
 
 	if (unlikely(result != 0))
 		return result;
@@ -347,7 +356,7 @@ send_words(struct pmx_context *ctx, struct pair *p, const uint64_t *head, uint32
 		lhs_copy(to + head_len, data, len);
 	else
 		memcpy(to + head_len, data, len);
-	pair_send(ctx, p, head_len + len);
+	pair_send(ctx, p, PAIR_MATCHED, head_len + len);
 	return 0;
 }
 
@@ -374,7 +383,7 @@ send_eager(struct pmx_context *ctx, const struct pmx_matched *m, uint8_t flags, 
 			bytes += n - skip;
 		}
 	}
-	result = ctx_send_matched(ctx, m->peer, &buf, id);
+	result = ctx_submit(ctx, m->peer, &buf, SUBMIT_MATCHED, id);
 	if (result != 0)
 		pmx_discard_buffer(ctx, &buf);
 	return result;
@@ -417,7 +426,7 @@ send_offer(struct pmx_context *ctx, const struct pmx_matched *m, uint8_t flags, 
 	x->offers++;
 	x->requests[request].state = REQUEST_OFFERED;
 	/* transfers_request() has left a slot for it */
-	result = ctx_send_matched(ctx, m->peer, &buf, NULL);
+	result = ctx_submit(ctx, m->peer, &buf, SUBMIT_MATCHED, NULL);
 	/* the transfer has begun; if the engine is gone, it ends with all others that are under
 	 * way */
 	return result == -EPIPE ? 0 : result;
@@ -432,7 +441,7 @@ offer_aside(struct pmx_context *ctx, struct pair *p, const struct pmx_matched *m
 	struct match *x = ctx->match;
 	const uint32_t all = wire_match_head(flags) + (uint32_t)sizeof(struct wire_offer);
 	uint8_t *to;
-	int result = pair_message(ctx, p, all, &to);
+	int result = pair_message(ctx, p, PAIR_MATCHED, all, &to);
 
 	if (result != 0)
 		return result;
@@ -445,7 +454,7 @@ offer_aside(struct pmx_context *ctx, struct pair *p, const struct pmx_matched *m
 	memcpy(put_head(to, m, WIRE_OFFER, flags), &offer, sizeof(offer));
 	x->offers++;
 	x->requests[request].state = REQUEST_OFFERED;
-	pair_send(ctx, p, all);
+	pair_send(ctx, p, PAIR_MATCHED, all);
 	return 0;
 }
 
@@ -491,7 +500,7 @@ send_any(struct pmx_context *ctx, const struct pmx_matched *m, const struct layo
 	if (p == NULL && len > PAIR_EAGER)
 		pairs_hasten(ctx, m->peer, len);
 	if (p != NULL && len <= PAIR_EAGER && !(m->flags & PMX_SYNC)) {
-		result = send_aside(ctx, p, m, flags, diff ? NULL : &c, bytes, len);
+		result = send_aside(ctx, p, m, flags, diff ? NULL : &c, bytes, (uint32_t)len);
 		if (result == 0)
 			request_end(ctx, r, 0);
 	} else if (p == NULL && len <= x->eager_max && !(m->flags & PMX_SYNC)) {

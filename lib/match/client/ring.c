@@ -10,12 +10,15 @@
  */
 #include <errno.h>
 
+#include "client/pairs.h"
 #include "match/client/match.h"
-#include "match/client/pairs.h"
 
-#define ASIDE_BURST 64 /* messages of a pair in one look */
+#define ASIDE_BURST   64 /* messages of a pair in one look */
+/* Looks without a receive that is posted after which messages of a pair leave its ring: this side
+ * may want to send first, as the other does. */
+#define UNPOSTED_MOST 32
 /* With WIRE_M_*, of an offer that came by a pair, whose serial is in its field `zero`. */
-#define ASIDE_OFFER 0x80
+#define ASIDE_OFFER   0x80
 
 /* Return the copy of a message whose bulk was moved to the heap, or NULL: see copy_bulk(). */
 static inline uint8_t *
@@ -336,8 +339,9 @@ copy_bulk(struct pmx_context *ctx)
  * it. */
 struct aside {
 	struct match_key key;
-	const uint8_t *message;
+	const uint8_t *bytes; /* behind the head */
 	uint32_t len, head_len;
+	uint32_t slot; /* of a long one, otherwise PAIR_LONGS */
 	/* as it waits: front is filled in */
 	_Alignas(struct lhs_entry) uint8_t entry[LHS_ENTRY_MAX];
 };
@@ -348,7 +352,7 @@ struct aside {
 static void
 receive_aside(struct pmx_context *ctx, struct request *r, const struct aside *a)
 {
-	const uint8_t *front = a->entry + LHS_ENVELOPE_BYTES, *bytes = a->message + a->head_len;
+	const uint8_t *front = a->entry + LHS_ENVELOPE_BYTES, *bytes = a->bytes;
 	const struct wire_match *h = (const struct wire_match *)front;
 	uint32_t len = a->len - a->head_len;
 
@@ -390,9 +394,8 @@ keep_aside(struct pmx_context *ctx, struct aside *a)
 		bytes = x->heap + a->len <= x->heap_max ? malloc(a->len) : NULL;
 		if (bytes == NULL)
 			return false;
-		memcpy(bytes, a->message, a->len);
-		/* the head that was checked */
 		memcpy(bytes, e->front, a->head_len);
+		memcpy(bytes + a->head_len, a->bytes, a->len - a->head_len);
 	}
 	e->len = a->len;
 	e->src_node = (uint16_t)(a->key.source >> 16);
@@ -407,17 +410,37 @@ keep_aside(struct pmx_context *ctx, struct aside *a)
 	return true;
 }
 
-/* Read and check the next message of a pair. */
+/* Read the description of a long message at `at`, behind which its head is. */
 static enum pair_found
-read_aside(const struct pmx_context *ctx, struct pair *p, struct aside *a, uint64_t *word)
+read_long(const struct pair *p, struct aside *a, const uint8_t *at)
 {
-	enum pair_found found = pair_peek(&p->in, word, &a->message, &a->len);
+	uint8_t *front = a->entry + LHS_ENVELOPE_BYTES;
+	struct pair_long l;
+	struct wire_match h;
+
+	memcpy(&l, at, sizeof(l));
+	memcpy(front, at + sizeof(l), WIRE_MATCH_HEAD_MAX);
+	memcpy(&h, front, sizeof(h));
+	a->head_len = wire_match_head(h.flags);
+	a->len = a->head_len + l.len;
+	a->slot = l.slot;
+	if (!pair_long_ok(&l) || h.op != WIRE_EAGER || wire_match_check(front, a->len) != WIRE_OK)
+		return PAIR_BROKEN;
+	a->bytes = p->shm->longs[!p->side] + l.start;
+	const uint32_t more = ASIDE_FRONT - a->head_len;
+
+	memcpy(front + a->head_len, a->bytes, l.len < more ? l.len : more);
+	return PAIR_FOUND;
+}
+
+/* Read and check a message in the ring. */
+static enum pair_found
+read_short(const struct pair *p, struct aside *a, const uint8_t *message)
+{
 	uint8_t *front = a->entry + LHS_ENVELOPE_BYTES;
 	struct wire_match h;
 
-	if (found != PAIR_FOUND)
-		return found;
-	memcpy(front, a->message, a->len < ASIDE_FRONT ? a->len : ASIDE_FRONT);
+	memcpy(front, message, a->len < ASIDE_FRONT ? a->len : ASIDE_FRONT);
 	if (wire_match_check(front, a->len) != WIRE_OK)
 		return PAIR_BROKEN;
 	memcpy(&h, front, sizeof(h));
@@ -431,21 +454,47 @@ read_aside(const struct pmx_context *ctx, struct pair *p, struct aside *a, uint6
 		front[offsetof(struct wire_match, flags)] |= ASIDE_OFFER;
 	}
 	a->head_len = wire_match_head(h.flags);
+	a->bytes = message + a->head_len;
+	a->slot = PAIR_LONGS;
+	return PAIR_FOUND;
+}
+
+/* Read and check the next message of a pair. */
+static enum pair_found
+read_aside(const struct pmx_context *ctx, struct pair *p, struct aside *a, uint64_t *word)
+{
+	const uint8_t *message;
+	enum pair_found found = pair_peek(&p->flow[PAIR_MATCHED].in, word, &message, &a->len);
+	struct wire_match h;
+
+	if (found == PAIR_FOUND)
+		found = read_short(p, a, message);
+	else if (found == PAIR_FOUND_LONG)
+		found = read_long(p, a, message);
+	if (found != PAIR_FOUND)
+		return found;
+	memcpy(&h, a->entry + LHS_ENVELOPE_BYTES, sizeof(h));
 	a->key = (struct match_key){wire_be32(h.comm), (uint32_t)ctx->node->number << 16 | p->ctx,
 		wire_be64(h.tag)};
 	return PAIR_FOUND;
 }
 
-/* Match the messages that landed in a pair's ring, or let them wait. */
+/* Match the messages that landed in a pair's ring. While no receive is posted they stay there,
+ * where they cost no copy, unless `all` of them shall wait with the others. */
 static void
-progress_pair(struct pmx_context *ctx, struct pair *p)
+progress_pair(struct pmx_context *ctx, struct pair *p, bool all)
 {
 	struct match *x = ctx->match;
 	enum pair_found found;
 	struct aside a;
 	uint64_t word, handle;
 
+	if (x->queue.posted.count != 0)
+		p->unposted = 0;
 	for (unsigned i = 0; i < ASIDE_BURST; i++) {
+		if (x->queue.posted.count == 0 && !all && pair_has(p, PAIR_MATCHED) &&
+			p->unposted++ < UNPOSTED_MOST)
+			return;
 		found = read_aside(ctx, p, &a, &word);
 		if (found != PAIR_FOUND)
 			break;
@@ -454,30 +503,27 @@ progress_pair(struct pmx_context *ctx, struct pair *p)
 			receive_aside(ctx, &x->requests[handle], &a);
 		else if (!keep_aside(ctx, &a))
 			return;
-		pair_take(&p->in, word);
+		pair_take(&p->flow[PAIR_MATCHED].in, word);
+		if (a.slot != PAIR_LONGS)
+			pair_long_give(&p->shm->side[p->side], a.slot);
 		x->stat.paired++;
 	}
 	if (likely(found == PAIR_FOUND || (found == PAIR_NOTHING && p->state != PAIR_ENDED)))
 		return;
-	x->queue.malformed += found == PAIR_BROKEN;
-	pairs_release(ctx, p);
+	x->queue.malformed += found != PAIR_NOTHING;
+	pair_is_read(ctx, p, found != PAIR_NOTHING);
 }
 
 static APART void
-progress_pairs(struct pmx_context *ctx)
+progress_pairs(struct pmx_context *ctx, bool all)
 {
 	pairs_look(ctx);
 	for (struct pair *p = ctx->pairs->all, *next; p != NULL; p = next) {
 		next = p->next;
-		if (!p->receives && p->shm != NULL &&
-			unlikely(atomic_load_explicit(&p->shm->side[!p->side].engines,
-				memory_order_relaxed)) &&
-			lhs_peek(&ctx->match->queue.heads.ring) == NULL)
-			p->receives = true;
 		if (p->offered != 0)
 			pair_fetched(ctx, p);
-		if (p->receives && likely(p->state != PAIR_JOINS))
-			progress_pair(ctx, p);
+		if (pair_receives(p, PAIR_MATCHED, lhs_peek(&ctx->match->queue.heads.ring) != NULL))
+			progress_pair(ctx, p, all);
 	}
 }
 
@@ -494,7 +540,7 @@ ring_progress(struct pmx_context *ctx)
 
 	if (e == NULL) {
 		if (ctx->pairs != NULL)
-			progress_pairs(ctx);
+			progress_pairs(ctx, false);
 		if (match_queue_spare(&x->queue))
 			ring_publish(ctx);
 		if (unlikely(x->starting.head != NO_REQUEST))
@@ -509,7 +555,7 @@ ring_progress(struct pmx_context *ctx)
 			continue;
 		}
 		if (handle == MATCH_ASIDE && m.entry->src_node == ctx->node->number)
-			pairs_aside(ctx, m.entry->src_ctx, m.key.tag);
+			pairs_mark(ctx, m.entry->src_ctx, m.key.tag, PAIR_MATCHED);
 		uint32_t bulk = m.entry->bulk;
 
 		match_queue_done(&x->queue, &m);
@@ -517,7 +563,7 @@ ring_progress(struct pmx_context *ctx)
 			ctx_release(ctx, bulk);
 	}
 	if (ctx->pairs != NULL)
-		progress_pairs(ctx);
+		progress_pairs(ctx, false);
 	match_queue_spare(&x->queue);
 	if (unlikely(x->queue.bulks > x->buffers / 2))
 		copy_bulk(ctx);
@@ -568,6 +614,10 @@ ring_probe(struct pmx_context *ctx, const struct match_want *want, struct pmx_st
 	struct match_message message;
 	uint32_t found = match_queue_find(&x->queue, want, &message);
 
+	if (found == MATCH_NONE && ctx->pairs != NULL) {
+		progress_pairs(ctx, true);
+		found = match_queue_find(&x->queue, want, &message);
+	}
 	if (found == MATCH_NONE)
 		return 0;
 	describe(&message, status);

@@ -19,8 +19,8 @@
 
 #include "base/process.h"
 #include "channel/passing.h"
-#include "match/client/match.h"
-#include "match/client/pairs.h"
+#include "client/pairs.h"
+#include "client/plain.h"
 
 #define PAIRS_MAX   128   /* of a context */
 #define ASK_AFTER   32    /* messages; a long one counts for as many as it has PAIR_EAGER bytes */
@@ -28,6 +28,7 @@
 #define LOOK_EVERY  256
 #define ANSWER_MOST 16 /* in one look */
 #define WAKES       8  /* taken from a socket at once */
+#define SLEEP_TURNS 32 /* looks that a sleep is worth */
 /* offers that only those that are expected may be */
 #define EXPECTED    (PAIR_OFFERS / 4)
 
@@ -69,33 +70,108 @@ detach(struct pmx_context *ctx, struct pair *p)
 	ctx->pairs->of[p->ctx].left = ASK_AFTER;
 }
 
-void
-pairs_release(struct pmx_context *ctx, struct pair *p)
+static void
+unlink_from(struct pair **at, struct pair *p)
 {
-	struct pair **at = &ctx->pairs->all;
-
-	detach(ctx, p);
 	while (*at != p)
 		at = &(*at)->next;
 	*at = p->next;
-	ctx->pairs->count--;
-	if (p->shm != NULL) {
-		atomic_store(&p->shm->side[p->side].closed, 1);
+}
+
+static void
+free_pair(struct pair *p)
+{
+	if (p->shm != NULL)
 		munmap(p->shm, sizeof(*p->shm));
-	}
+	free(p);
+}
+
+void
+pairs_release(struct pmx_context *ctx, struct pair *p)
+{
+	struct pairs *x = ctx->pairs;
+
+	detach(ctx, p);
+	if (x->from == p)
+		x->from = p->next;
+	unlink_from(&x->all, p);
+	x->count--;
+	if (p->shm != NULL)
+		atomic_store(&p->shm->side[p->side].closed, 1);
 	if (p->process >= 0)
 		close(p->process);
 	close(p->socket);
-	free(p);
+	if (p->held == 0) {
+		free_pair(p);
+		return;
+	}
+	p->state = PAIR_LEFT;
+	p->next = x->left;
+	x->left = p;
+}
+
+void
+pairs_free_left(struct pmx_context *ctx, struct pair *p)
+{
+	unlink_from(&ctx->pairs->left, p);
+	free_pair(p);
 }
 
 static void
 pairs_close(struct pmx_context *ctx)
 {
-	while (ctx->pairs != NULL && ctx->pairs->all != NULL)
-		pairs_release(ctx, ctx->pairs->all);
+	struct pairs *x = ctx->pairs;
+
+	if (x == NULL)
+		return;
+	while (x->all != NULL)
+		pairs_release(ctx, x->all);
+	while (x->left != NULL)
+		pairs_free_left(ctx, x->left);
+	plain_free(x->plain);
+	free(x);
+	ctx->pairs = NULL;
+}
+
+void
+pairs_forget(struct pmx_context *ctx)
+{
+	struct pair *p = ctx->pairs != NULL ? ctx->pairs->all : NULL, *next;
+
+	/* the memory stays: messages that were received are still read */
+	for (; p != NULL; p = next) {
+		next = p->next;
+		if (p->process >= 0)
+			close(p->process);
+		close(p->socket);
+		free(p);
+	}
 	free(ctx->pairs);
 	ctx->pairs = NULL;
+	ctx->pair_node = PAIR_NONE;
+}
+
+static bool
+is_empty(struct pair *p)
+{
+	uint64_t word;
+	const uint8_t *message;
+	uint32_t len;
+
+	for (unsigned k = 0; k < PAIR_KINDS && p->shm != NULL; k++) {
+		enum pair_found found = pair_peek(&p->flow[k].in, &word, &message, &len);
+
+		if (found == PAIR_FOUND || found == PAIR_FOUND_LONG)
+			return false;
+	}
+	return true;
+}
+
+void
+pair_is_read(struct pmx_context *ctx, struct pair *p, bool broken)
+{
+	if (broken || (p->state == PAIR_ENDED && is_empty(p)))
+		pairs_release(ctx, p);
 }
 
 /* End the pair, whose other side is gone. What that sent before waits to be received; if there is
@@ -103,17 +179,13 @@ pairs_close(struct pmx_context *ctx)
 static void
 end(struct pmx_context *ctx, struct pair *p)
 {
-	uint64_t word;
-	const uint8_t *message;
-	uint32_t len;
-
 	p->state = PAIR_ENDED;
-	p->sends = false;
+	for (unsigned k = 0; k < PAIR_KINDS; k++)
+		p->flow[k].sends = false;
 	if (p->shm != NULL)
 		pair_fetched(ctx, p);
 	detach(ctx, p);
-	if (p->shm == NULL || pair_peek(&p->in, &word, &message, &len) != PAIR_FOUND)
-		pairs_release(ctx, p);
+	pair_is_read(ctx, p, false);
 }
 
 /* ------------------------------------------------------------------ hello */
@@ -122,14 +194,18 @@ static void
 attach(struct pair *p, struct pair_shm *shm)
 {
 	p->shm = shm;
-	p->out = (struct pair_end){
-		.ring = shm->ring[p->side],
-		.taken = &shm->side[!p->side].taken,
-	};
-	p->in = (struct pair_end){
-		.ring = shm->ring[!p->side],
-		.taken = &shm->side[p->side].taken,
-	};
+	for (unsigned k = 0; k < PAIR_KINDS; k++) {
+		p->flow[k].out = (struct pair_end){
+			.ring = shm->ring[p->side][k],
+			.taken = &shm->side[!p->side].say[k].taken,
+		};
+		p->flow[k].in = (struct pair_end){
+			.ring = shm->ring[!p->side][k],
+			.taken = &shm->side[p->side].say[k].taken,
+		};
+	}
+	p->longs.at = shm->longs[p->side];
+	p->longs.given = &shm->side[!p->side].longs;
 }
 
 /* Say hello, side 0 with the memory. */
@@ -248,10 +324,16 @@ invite(struct pair *p)
 {
 	uint64_t len = sizeof(struct pair_shm);
 	void *at;
-	int memory = pages_alloc(&len, &at);
+	int memory = pages_reserve(PAGES_ALLOCATED, &len, &at, false);
 
 	if (memory < 0)
 		return -ENOMEM;
+	/* the pages of long messages come with these */
+	if (madvise(at, offsetof(struct pair_shm, longs), MADV_POPULATE_WRITE) != 0) {
+		munmap(at, len);
+		close(memory);
+		return -ENOMEM;
+	}
 	attach(p, at);
 	int result = greet(p, memory);
 
@@ -268,15 +350,16 @@ listen_to(const struct pmx_context *ctx, const struct pair *p)
 	return epoll_ctl(ctx->event_fd, EPOLL_CTL_ADD, p->socket, &event) == 0 ? 0 : -errno;
 }
 
-/* Let go of a pair that has ended, if there is no room for another: first of those whose WIRE_ASIDE
- * was lost with their process. Return whether there is room. */
+/* Let go of a pair that has ended, if there is no room for another: one whose marks were lost with
+ * their process. Return whether there is room. */
 static bool
 make_room(struct pmx_context *ctx)
 {
 	struct pairs *x = ctx->pairs;
 
 	for (struct pair *p = x->all; x->count >= PAIRS_MAX && p != NULL; p = p->next) {
-		if (p->state == PAIR_ENDED && !p->receives) {
+		if (p->state == PAIR_ENDED && !p->flow[PAIR_MATCHED].receives &&
+			!p->flow[PAIR_PLAIN].receives) {
 			pairs_release(ctx, p);
 			break;
 		}
@@ -354,8 +437,20 @@ pairs_hasten(struct pmx_context *ctx, struct pmx_addr to, uint64_t len)
 	*left = worth < *left ? (uint16_t)(*left - worth) : 0;
 }
 
+/* Send the mark from which on the other side reads the ring of that kind. 0, or an error of a
+ * send. */
+static int
+mark(struct pmx_context *ctx, const struct pair *p, enum pair_kind kind)
+{
+	const struct pmx_addr to = {ctx->node->number, p->ctx};
+	const uint64_t head[2] = {WIRE_ASIDE, wire_be64(p->id)};
+
+	return kind == PAIR_PLAIN ? plain_mark(ctx, to, p->id)
+				  : ctx_send_short(ctx, to, head, NULL, 0);
+}
+
 struct pair *
-pairs_approach(struct pmx_context *ctx, uint16_t peer)
+pairs_approach(struct pmx_context *ctx, uint16_t peer, enum pair_kind kind)
 {
 	struct pairs *x = ctx->pairs;
 	struct pair *p = x->of[peer].pair;
@@ -365,32 +460,33 @@ pairs_approach(struct pmx_context *ctx, uint16_t peer)
 			x->of[peer].left = ask(ctx, peer) == 0 ? ASK_AFTER : ASK_AGAIN;
 		return NULL;
 	}
-	if (p->sends) { /* closed, and perhaps its context is open again */
-		end(ctx, p);
-		return NULL;
-	}
 	if (p->state != PAIR_OPEN || !atomic_load(&p->shm->side[!p->side].met)) {
 		pairs_look(ctx); /* who only sends looks too */
 		return NULL;
 	}
-	const uint64_t head[2] = {WIRE_ASIDE, wire_be64(p->id)};
-
-	if (ctx_send_short(ctx, (struct pmx_addr){ctx->node->number, peer}, head, NULL, 0) != 0)
+	if (pair_is_closed(p)) { /* and perhaps its context is open again */
+		end(ctx, p);
 		return NULL;
-	p->sends = true;
+	}
+	if (mark(ctx, p, kind) != 0)
+		return NULL;
+	p->flow[kind].sends = true;
 	return p;
 }
 
-void
-pairs_aside(struct pmx_context *ctx, uint16_t peer, uint64_t id)
+bool
+pairs_mark(struct pmx_context *ctx, uint16_t peer, uint64_t id, enum pair_kind kind)
 {
+	bool found = false;
+
 	if (ctx->pairs == NULL)
-		return;
+		return false;
 	for (struct pair *p = ctx->pairs->all; p != NULL; p = p->next) {
 		if (p->ctx == peer && p->id == id && p->shm != NULL)
-			p->receives = true;
+			found = p->flow[kind].receives = true;
 	}
 	ctx->pairs->turns = LOOK_EVERY; /* its hello may not have been heard yet */
+	return found;
 }
 
 /* ------------------------------------------------------------------ looking */
@@ -466,9 +562,7 @@ bool
 pairs_landed(const struct pmx_context *ctx)
 {
 	for (struct pair *p = ctx->pairs != NULL ? ctx->pairs->all : NULL; p != NULL; p = p->next) {
-		if (p->receives && p->state != PAIR_JOINS &&
-			atomic_load_explicit(pair_word(&p->in, p->in.pos), memory_order_acquire) !=
-				0)
+		if (pair_has(p, PAIR_MATCHED))
 			return true;
 		if (p->offered != 0 &&
 			atomic_load_explicit(&p->shm->side[!p->side].fetched,
@@ -555,8 +649,10 @@ pair_wake(struct pair *p)
 static void
 pairs_sleeps(struct pmx_context *ctx, bool sleeps)
 {
-	for (struct pair *p = ctx->pairs != NULL ? ctx->pairs->all : NULL, *next; p != NULL;
-		p = next) {
+	if (ctx->pairs == NULL)
+		return;
+	ctx->pairs->turns += SLEEP_TURNS;
+	for (struct pair *p = ctx->pairs->all, *next; p != NULL; p = next) {
 		next = p->next;
 		if (p->state != PAIR_OPEN)
 			continue;
@@ -583,8 +679,10 @@ pairs_rejoined(struct pmx_context *ctx)
 	ctx->pairs->asked = 0;
 	for (struct pair *p = ctx->pairs->all; p != NULL; p = p->next) {
 		listen_to(ctx, p);
-		if (p->sends)
-			atomic_store(&p->shm->side[p->side].engines, 1);
+		for (unsigned k = 0; k < PAIR_KINDS; k++) {
+			if (p->flow[k].sends)
+				atomic_store(&p->shm->side[p->side].say[k].engines, 1);
+		}
 	}
 }
 
@@ -592,6 +690,7 @@ const struct client_service client_pairs = {
 	.name = "pairs",
 	.open = pairs_open,
 	.close = pairs_close,
+	.landed = plain_landed,
 	.sleeps = pairs_sleeps,
 	.rejoined = pairs_rejoined,
 };

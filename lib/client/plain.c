@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Plain messages by the memory that two contexts of a host share (pairs.h). Runs in the context's
+ * thread.
+ *
+ * Design notes
+ * 1. A short message is copied out of the ring when it is received: into struct pmx_message, or
+ *    into a place of this process's own memory. So the application may hold it as long as it likes,
+ *    and the other side's ring goes on. A long message stays where its sender wrote it, unless many
+ *    are held there: then it is copied as well. There are as many places, of both kinds, as the
+ *    context has receive buffers; without a free one, messages wait.
+ * 2. Nothing of a message is in its sender's memory only, so it is received though its sender has
+ *    ended since.
+ * 3. The mark is a message that only the library could have sent: it has the pair's random ID. It
+ *    is longer than the front of any entry, so only what is in a bulk buffer is looked at for it.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/pairs.h"
+#include "client/plain.h"
+
+#define MARK            UINT64_C(0x706D785F61736964)
+#define MARK_WORDS      16
+/* of a pair's long messages, the most that the application holds where their sender wrote them */
+#define HELD_MOST       (PAIR_LONGS / 2)
+#define HELD_BYTES_MOST (PAIR_LONG_BYTES / 2)
+_Static_assert(MARK_WORDS * 8 > LHS_ENTRY_MAX - LHS_ENVELOPE_BYTES, "a mark is in bulk");
+
+/* Where a message is that the application holds. */
+struct place {
+	const void *at;
+	struct pair *pair; /* whose memory it is in; NULL: in `own` */
+	uint32_t len;      /* ... and its bytes and slot there */
+	uint8_t slot;
+	bool used;
+	uint32_t bytes; /* of own */
+	void *own;      /* memory of the place; NULL: none yet */
+};
+
+struct plain {
+	uint32_t count, free_count;
+	uint64_t held, most; /* bytes of long messages in own memory: held, and at most */
+	uint16_t *free;      /* [0, free_count): places that are free, the last used at the top */
+	struct place of[];
+};
+
+/* ------------------------------------------------------------------ sending */
+
+static void
+gather(struct pmx_context *ctx, const struct pmx_buffer *buf, uint8_t *to)
+{
+	for (uint32_t i = 0, n; i < buf->segments; i++, to += n) {
+		const void *from = pmx_buffer_segment(ctx, buf, i, &n);
+
+		memcpy(to, from, n);
+	}
+}
+
+static inline void
+put(struct pmx_context *ctx, uint8_t *to, const void *data, const struct pmx_buffer *buf,
+	uint32_t len)
+{
+	if (buf != NULL && buf->segments != 1)
+		gather(ctx, buf, to);
+	else if (len <= 64)
+		lhs_copy(to, buf != NULL ? buf->data : data, len);
+	else
+		memcpy(to, buf != NULL ? buf->data : data, len);
+}
+
+int
+plain_send(struct pmx_context *ctx, struct pmx_addr to, const void *data,
+	const struct pmx_buffer *buf, uint32_t len)
+{
+	if (to.context >= WIRE_CONTEXTS_MAX || len > ctx->max_message)
+		return 0;
+	struct pair *p = ctx->pairs->of[to.context].pair;
+	uint8_t *at, *bytes;
+	int result;
+
+	if (unlikely(p == NULL || !p->flow[PAIR_PLAIN].sends || pair_is_closed(p)) &&
+		(p = pairs_approach(ctx, to.context, PAIR_PLAIN)) == NULL)
+		return 0;
+	if (len > PAIR_SHORT) {
+		result = pair_long_message(ctx, p, PAIR_PLAIN, 0, len, &at, &bytes);
+		if (result != 0)
+			return result;
+		put(ctx, bytes, data, buf, len);
+		pair_send_long(ctx, p, PAIR_PLAIN, 0);
+		return 1;
+	}
+	if ((result = pair_message(ctx, p, PAIR_PLAIN, len, &at)) != 0)
+		return result;
+	put(ctx, at, data, buf, len);
+	pair_send(ctx, p, PAIR_PLAIN, len);
+	return 1;
+}
+
+int
+plain_mark(struct pmx_context *ctx, struct pmx_addr to, uint64_t id)
+{
+	const uint64_t words[MARK_WORDS] = {MARK, id};
+	struct pmx_buffer buf;
+	int result = pmx_get_send_buffer(ctx, sizeof(words), &buf);
+
+	if (result != 0)
+		return result;
+	pmx_buffer_write(ctx, &buf, 0, words, sizeof(words));
+	result = ctx_submit(ctx, to, &buf, SUBMIT_SEND, NULL);
+	if (result != 0)
+		pmx_discard_buffer(ctx, &buf);
+	else
+		ctx->stat.sent--; /* the application did not send it, but it will be counted */
+	return result;
+}
+
+/* ------------------------------------------------------------------ receiving */
+
+static int
+make_places(struct pmx_context *ctx)
+{
+	const uint32_t count = ctx->receive_buffers != 0 ? ctx->receive_buffers : 1;
+	struct plain *x = calloc(1, sizeof(*x) + count * (sizeof(x->of[0]) + sizeof(x->free[0])));
+
+	if (x == NULL)
+		return -ENOMEM;
+	x->free = (uint16_t *)(void *)&x->of[count];
+	x->count = x->free_count = count;
+	x->most = (uint64_t)count * ctx->frag_len;
+	for (uint32_t i = 0; i < count; i++)
+		x->free[i] = (uint16_t)(count - 1 - i);
+	ctx->pairs->plain = x;
+	return 0;
+}
+
+void
+plain_free(struct plain *x)
+{
+	for (uint32_t i = 0; x != NULL && i < x->count; i++)
+		free(x->of[i].own);
+	free(x);
+}
+
+/* Return a place that is free, which is taken by place_take(); NULL: none is. */
+static struct place *
+place_find(struct pmx_context *ctx)
+{
+	if (unlikely(ctx->pairs->plain == NULL) && make_places(ctx) != 0)
+		return NULL;
+	struct plain *x = ctx->pairs->plain;
+
+	return likely(x->free_count != 0) ? &x->of[x->free[x->free_count - 1]] : NULL;
+}
+
+static void
+place_take(struct pmx_context *ctx, struct place *of, struct pmx_message *msg, const void *at)
+{
+	of->used = true;
+	of->at = msg->data = at;
+	msg->bulk = BULK_PLACE | ctx->pairs->plain->free[--ctx->pairs->plain->free_count];
+}
+
+/* Copy a message to a place. Return false if there is none, or not enough memory. */
+static bool
+place_copy(struct pmx_context *ctx, struct pmx_message *msg, const uint8_t *bytes, uint32_t len)
+{
+	struct place *of = place_find(ctx);
+
+	if (unlikely(of == NULL))
+		return false;
+	struct plain *x = ctx->pairs->plain;
+	const uint32_t room = len > PAIR_SHORT ? len : PAIR_SHORT;
+
+	if (room > PAIR_SHORT && x->held != 0 && x->held + room > x->most)
+		return false;
+	if (of->bytes < room) {
+		free(of->own);
+		of->own = malloc(room);
+		of->bytes = of->own != NULL ? room : 0;
+		if (of->own == NULL)
+			return false;
+	}
+	if (room > PAIR_SHORT)
+		x->held += of->bytes;
+	memcpy(of->own, bytes, len);
+	place_take(ctx, of, msg, of->own);
+	return true;
+}
+
+void
+plain_give_back(struct pmx_context *ctx, const struct pmx_message *msg)
+{
+	struct plain *x = ctx->pairs != NULL ? ctx->pairs->plain : NULL;
+	const uint32_t number = msg->bulk & ~(BULK_LIFE_MASK | LHS_CHAINED);
+
+	if (x == NULL || number >= x->count || !x->of[number].used || msg->data != x->of[number].at)
+		return; /* it came by an engine before this one */
+	struct place *of = &x->of[number];
+	struct pair *p = of->pair;
+
+	if (p != NULL) {
+		p->held &= ~(1ull << of->slot);
+		p->held_bytes -= of->len;
+		pair_long_give(&p->shm->side[p->side], of->slot);
+		if (unlikely(p->state == PAIR_LEFT) && p->held == 0)
+			pairs_free_left(ctx, p);
+	} else if (of->bytes > PAIR_SHORT) { /* such memory is not kept */
+		x->held -= of->bytes;
+		free(of->own);
+		of->own = NULL;
+		of->bytes = 0;
+	}
+	of->pair = NULL;
+	of->used = false;
+	x->free[x->free_count++] = (uint16_t)number;
+}
+
+/* Describe a message in the ring, which is copied. Return false if there is no room for it now. */
+static inline bool
+copy_out(struct pmx_context *ctx, const struct pair *p, struct pmx_message *msg,
+	const uint8_t *bytes, uint32_t len)
+{
+	msg->len = msg->seg_len = len;
+	msg->source = (struct pmx_addr){ctx->node->number, p->ctx};
+	if (unlikely(len > PMX_INLINE_MAX))
+		return place_copy(ctx, msg, bytes, len);
+	lhs_copy(msg->front, bytes, len);
+	msg->data = msg->front;
+	msg->bulk = LHS_NO_BULK;
+	return true;
+}
+
+/* Receive a long message, which is described at `at`. Return what pair_peek() returns: PAIR_NOTHING
+ * if there is no room for it now. */
+static enum pair_found
+receive_long(struct pmx_context *ctx, struct pair *p, struct pmx_message *msg, const void *at)
+{
+	struct pair_long l;
+
+	memcpy(&l, at, sizeof(l));
+	if (!pair_long_ok(&l) || p->held >> l.slot & 1)
+		return PAIR_BROKEN;
+	const uint8_t *bytes = p->shm->longs[!p->side] + l.start;
+	struct place *of = NULL;
+
+	if (likely(__builtin_popcountll(p->held) < HELD_MOST &&
+		    p->held_bytes + l.len <= HELD_BYTES_MOST))
+		of = place_find(ctx);
+	msg->len = msg->seg_len = l.len;
+	msg->source = (struct pmx_addr){ctx->node->number, p->ctx};
+	if (likely(of != NULL)) {
+		of->pair = p;
+		of->slot = (uint8_t)l.slot;
+		of->len = l.len;
+		p->held |= 1ull << l.slot;
+		p->held_bytes += l.len;
+		place_take(ctx, of, msg, bytes);
+		return PAIR_FOUND;
+	}
+	if (!place_copy(ctx, msg, bytes, l.len))
+		return PAIR_NOTHING;
+	pair_long_give(&p->shm->side[p->side], l.slot);
+	return PAIR_FOUND;
+}
+
+/* Receive up to n messages of a pair, which may be gone afterwards. Return how many. */
+static unsigned
+receive_from(struct pmx_context *ctx, struct pair *p, struct pmx_message *msgs, unsigned n)
+{
+	struct pair_end *in = &p->flow[PAIR_PLAIN].in;
+	const uint8_t *bytes;
+	uint64_t word;
+	uint32_t len;
+	unsigned k = 0;
+
+	for (; k < n; k++) {
+		enum pair_found found = pair_peek(in, &word, &bytes, &len);
+
+		if (found == PAIR_FOUND_LONG)
+			found = receive_long(ctx, p, &msgs[k], bytes);
+		else if (likely(found == PAIR_FOUND) &&
+			unlikely(!copy_out(ctx, p, &msgs[k], bytes, len)))
+			break;
+		if (unlikely(found != PAIR_FOUND)) {
+			pair_is_read(ctx, p, found == PAIR_BROKEN);
+			break;
+		}
+		pair_take(in, word);
+	}
+	return k;
+}
+
+unsigned
+plain_receive(struct pmx_context *ctx, struct pmx_message *msgs, unsigned n)
+{
+	struct pairs *x = ctx->pairs;
+	const bool landed = ctx->unread || lhs_peek(&ctx->lhs) != NULL;
+	unsigned k = 0;
+
+	pairs_look(ctx);
+	/* each in turn, from the one behind that which was read last */
+	struct pair *p = x->from != NULL ? x->from : x->all;
+
+	for (uint32_t i = x->count; i > 0 && p != NULL && k < n; i--) {
+		x->from = p->next;
+		if (pair_receives(p, PAIR_PLAIN, landed))
+			k += receive_from(ctx, p, msgs + k, n - k);
+		p = x->from != NULL ? x->from : x->all;
+	}
+	ctx->stat.received += k;
+	return k;
+}
+
+bool
+plain_takes_mark(struct pmx_context *ctx, const struct lhs_entry *e)
+{
+	uint64_t words[2];
+	struct pmx_message msg;
+
+	ctx_peek(ctx, &msg);
+	if (msg.len != MARK_WORDS * sizeof(words[0]))
+		return false;
+	pmx_message_read(ctx, &msg, 0, words, sizeof(words));
+	if (words[0] != MARK || !pairs_mark(ctx, e->src_ctx, words[1], PAIR_PLAIN))
+		return false;
+	pmx_release_receive_buffer(ctx, &msg);
+	ctx->lhs.pos++;
+	return true;
+}
+
+bool
+plain_landed(struct pmx_context *ctx)
+{
+	for (const struct pair *p = ctx->pairs != NULL ? ctx->pairs->all : NULL; p != NULL;
+		p = p->next) {
+		if (pair_has(p, PAIR_PLAIN))
+			return true;
+	}
+	return false;
+}
