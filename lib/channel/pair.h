@@ -52,7 +52,7 @@ enum pair_kind {
 	PAIR_KINDS,
 };
 
-/* What one side says of the messages of one kind. */
+/* Each side tells this of the messages of one kind. */
 struct pair_say {
 	_Alignas(PAIR_LINE) _Atomic uint32_t taken;   /* bytes of the ring to me that I have read */
 	_Alignas(PAIR_LINE) _Atomic uint32_t engines; /* what I sent by engines to the other side

@@ -59,8 +59,7 @@ attach_open_request(const struct pmx_node *node, uint16_t number,
 }
 
 int
-attach_preempt(struct pmx_context *ctx, attach_ask ask, uint32_t drain_us, enum attach_stop what,
-	bool *settled)
+attach_preempt(struct pmx_context *ctx, uint32_t drain_us, enum attach_stop what, bool *settled)
 {
 	const struct attach_request request = {
 		.abi = CHANNEL_ABI,
@@ -72,7 +71,7 @@ attach_preempt(struct pmx_context *ctx, attach_ask ask, uint32_t drain_us, enum 
 		.len = drain_us,
 	};
 	struct attach_reply reply;
-	int result = ask(ctx->node, &request, -1, &reply, NULL);
+	int result = ctx->node->way->ask(ctx->node, &request, -1, &reply, NULL);
 
 	if (result == 0)
 		*settled = reply.bytes != 0;
@@ -80,8 +79,8 @@ attach_preempt(struct pmx_context *ctx, attach_ask ask, uint32_t drain_us, enum 
 }
 
 int
-attach_memory(struct pmx_context *ctx, attach_ask ask, int fd, void *addr, uint64_t len,
-	int watched, uint32_t *number)
+attach_memory(struct pmx_context *ctx, int fd, void *addr, uint64_t len, int watched,
+	uint32_t *number)
 {
 	const struct attach_request request = {
 		.abi = CHANNEL_ABI,
@@ -94,7 +93,7 @@ attach_memory(struct pmx_context *ctx, attach_ask ask, int fd, void *addr, uint6
 		.len = len,
 	};
 	struct attach_reply reply;
-	int result = ask(ctx->node, &request, fd, &reply, NULL);
+	int result = ctx->node->way->ask(ctx->node, &request, fd, &reply, NULL);
 
 	if (result == 0)
 		*number = reply.memory;
@@ -123,10 +122,10 @@ attach_give_back(struct pmx_node *node, attach_ask ask, const struct attach_repl
 }
 
 void
-attach_close(struct pmx_context *ctx, attach_ask ask)
+attach_close(struct pmx_context *ctx)
 {
 	if (atomic_load(&ctx->shm->state) == CHANNEL_OPEN)
 		/* if not, the primary is gone or has closed it already */
-		close_one(ctx->node, ask, ctx->ctx, ctx->generation);
+		close_one(ctx->node, ctx->node->way->ask, ctx->ctx, ctx->generation);
 	STEP();
 }

@@ -19,6 +19,11 @@
 
 struct node;
 
+/* Sends one request, with the descriptor `give` unless it is -1, and waits for the reply. fds: two
+ * descriptors of the reply, unchanged if it has none; may be NULL. */
+typedef int (*attach_ask)(struct pmx_node *node, const struct attach_request *request, int give,
+	struct attach_reply *reply, int *fds);
+
 /* The way to reach a node: by a secondary, by a thin client, or in this process (embedded). */
 struct way {
 	int (*open)(struct pmx_context **out, struct pmx_node *node, uint16_t number,
@@ -37,6 +42,7 @@ struct way {
 	unsigned (*poll)(struct pmx_node *node); /* embedded: runs a turn of its engine */
 	uint64_t (*page)(const void *shm);       /* bytes of the pages that a channel is on */
 	void (*forks)(void);                     /* before this process forks; or NULL */
+	attach_ask ask;                          /* asks the primary; NULL: there is none */
 };
 
 struct pmx_node {
@@ -144,6 +150,23 @@ struct channel_sizes {
 	(shm)->send_buffers, (shm)->transfers, (shm)->matched.entries, (shm)->matched.entry_bytes, \
 		(shm)->receives
 
+/* Plain messages past the engine: plain.c. */
+struct client_aside {
+	/* Send a message of this node, if there is a way past the engine to its receiver. Its bytes
+	 * are at `data`, or in the buffers of `buf` if that is not NULL. Return 1: it is at its
+	 * receiver; 0: it is to be sent by the engine; -EAGAIN: there is no room now; -EPIPE: the
+	 * engine is gone. */
+	int (*send)(struct pmx_context *ctx, struct pmx_addr to, const void *data,
+		const struct pmx_buffer *buf, uint32_t len);
+	/* Receive up to n messages. Return how many. */
+	unsigned (*receive)(struct pmx_context *ctx, struct pmx_message *msgs, unsigned n);
+	/* Take `e`, the next entry of ctx->lhs, which came from this node in a bulk buffer, if it
+	 * is a mark (pairs.h, note 1). Return whether it was one. */
+	bool (*take_mark)(struct pmx_context *ctx, const struct lhs_entry *e);
+	/* Give back the memory of a message that came past the engine; do nothing for others. */
+	void (*give_back)(struct pmx_context *ctx, const struct pmx_message *msg);
+};
+
 struct pmx_context {
 	struct channel_shm *shm;
 	uint64_t bytes;  /* of the channel */
@@ -195,8 +218,10 @@ struct pmx_context {
 	struct client_rma *rma; /* remote memory; NULL until it is opened */
 	struct match *match;    /* matched messages; NULL until they are first used */
 	struct pairs *pairs;    /* memory shared with other contexts; NULL: never any */
-	struct client_groups *groups; /* NULL: it never was in any */
-	struct client_colls *colls;   /* NULL: it has begun none */
+	const struct client_aside *aside; /* to be called only if pairs is not NULL */
+	struct plain *plain;              /* messages that came past the engine; NULL: none yet */
+	struct client_groups *groups;     /* NULL: it never was in any */
+	struct client_colls *colls;       /* NULL: it has begun none */
 	uint32_t pair_node; /* the node whose contexts it may be shared with, or PAIR_NONE */
 	/* called when the transfer of a request has ended */
 	void (*request_ended)(struct pmx_context *ctx, uint32_t request, uint8_t error);
@@ -305,28 +330,24 @@ int ctx_rejoin(struct pmx_context *ctx, struct channel_shm *shm, uint64_t mapped
 /* Make a memfd of at least *len bytes, write its length to *len, and map it at *addr. Return its
  * descriptor, or -errno. Huge pages are promised when they are mapped, others are not. */
 int pages_reserve(const char *name, uint64_t *len, void **addr, bool huge);
-/* The same with all pages there. */
+/* Do the same, and have all pages there. */
 int pages_make(const char *name, uint64_t *len, void **addr, bool huge);
 /* Make such a memfd as pages_make() does, with hugepages if it fills at least half of one, and some
  * are free. */
 int pages_alloc(uint64_t *len, void **addr);
 /* attach.c: requests to a primary, over any connection */
-/* Sends one request, with the descriptor `give` unless it is -1, and waits for the reply. fds: two
- * descriptors of the reply, unchanged if it has none; may be NULL. */
-typedef int (*attach_ask)(struct pmx_node *node, const struct attach_request *request, int give,
-	struct attach_reply *reply, int *fds);
 /* Ask whether a primary is there. Return 0, with the node's number set and the primary's process in
  * *pid, which may be NULL; or -errno. */
 int attach_hello(struct pmx_node *node, attach_ask ask, int *pid);
-void attach_close(struct pmx_context *ctx, attach_ask ask);
+void attach_close(struct pmx_context *ctx);
 /* Close a context that was opened but is of no use. */
 void attach_give_back(struct pmx_node *node, attach_ask ask, const struct attach_reply *opened);
-int attach_memory(struct pmx_context *ctx, attach_ask ask, int fd, void *addr, uint64_t len,
-	int watched, uint32_t *number);
+int attach_memory(struct pmx_context *ctx, int fd, void *addr, uint64_t len, int watched,
+	uint32_t *number);
 struct attach_request attach_open_request(const struct pmx_node *node, uint16_t number,
 	const struct pmx_context_params *params);
-int attach_preempt(struct pmx_context *ctx, attach_ask ask, uint32_t drain_us,
-	enum attach_stop what, bool *settled);
+int attach_preempt(struct pmx_context *ctx, uint32_t drain_us, enum attach_stop what,
+	bool *settled);
 /* PMX_JOB; 0: there is none */
 uint32_t attach_job(void);
 /* secondary.c, thin.c: attach to the primary of that name. 0, or -errno; -ENOENT: there is none for

@@ -242,4 +242,4 @@ way_dpdk_page(const void *shm)
 }
 
 static const struct way way_embedded = {open_context, close_context, give_memory, end,
-	rte_vect_get_max_simd_bitwidth, stop, pmx_node_poll, way_dpdk_page, inherit_forks};
+	rte_vect_get_max_simd_bitwidth, stop, pmx_node_poll, way_dpdk_page, inherit_forks, NULL};

@@ -20,7 +20,6 @@
 #include "base/process.h"
 #include "channel/passing.h"
 #include "client/pairs.h"
-#include "client/plain.h"
 
 #define PAIRS_MAX   128   /* of a context */
 #define ASK_AFTER   32    /* messages; a long one counts for as many as it has PAIR_EAGER bytes */
@@ -37,7 +36,7 @@
 static int
 pairs_open(struct pmx_context *ctx)
 {
-	if (ctx->node->way != &way_thin || !ctx->shm->pairs || ctx->shm->engine_matches)
+	if (ctx->node->way->ask == NULL || !ctx->shm->pairs || ctx->shm->engine_matches)
 		return 0;
 	ctx->pairs = calloc(1, sizeof(*ctx->pairs));
 	if (ctx->pairs == NULL)
@@ -86,8 +85,8 @@ free_pair(struct pair *p)
 	free(p);
 }
 
-void
-pairs_release(struct pmx_context *ctx, struct pair *p)
+static void
+release(struct pmx_context *ctx, struct pair *p)
 {
 	struct pairs *x = ctx->pairs;
 
@@ -125,10 +124,9 @@ pairs_close(struct pmx_context *ctx)
 	if (x == NULL)
 		return;
 	while (x->all != NULL)
-		pairs_release(ctx, x->all);
+		release(ctx, x->all);
 	while (x->left != NULL)
 		pairs_free_left(ctx, x->left);
-	plain_free(x->plain);
 	free(x);
 	ctx->pairs = NULL;
 }
@@ -136,17 +134,12 @@ pairs_close(struct pmx_context *ctx)
 void
 pairs_forget(struct pmx_context *ctx)
 {
-	struct pair *p = ctx->pairs != NULL ? ctx->pairs->all : NULL, *next;
-
-	/* the memory stays: messages that were received are still read */
-	for (; p != NULL; p = next) {
-		next = p->next;
+	/* what messages that were received are read in stays */
+	for (struct pair *p = ctx->pairs != NULL ? ctx->pairs->all : NULL; p != NULL; p = p->next) {
 		if (p->process >= 0)
 			close(p->process);
 		close(p->socket);
-		free(p);
 	}
-	free(ctx->pairs);
 	ctx->pairs = NULL;
 	ctx->pair_node = PAIR_NONE;
 }
@@ -171,7 +164,7 @@ void
 pair_is_read(struct pmx_context *ctx, struct pair *p, bool broken)
 {
 	if (broken || (p->state == PAIR_ENDED && is_empty(p)))
-		pairs_release(ctx, p);
+		release(ctx, p);
 }
 
 /* End the pair, whose other side is gone. What that sent before waits to be received; if there is
@@ -360,7 +353,7 @@ make_room(struct pmx_context *ctx)
 	for (struct pair *p = x->all; x->count >= PAIRS_MAX && p != NULL; p = p->next) {
 		if (p->state == PAIR_ENDED && !p->flow[PAIR_MATCHED].receives &&
 			!p->flow[PAIR_PLAIN].receives) {
-			pairs_release(ctx, p);
+			release(ctx, p);
 			break;
 		}
 	}
@@ -387,7 +380,7 @@ ask(struct pmx_context *ctx, uint64_t peer)
 
 	if (!make_room(ctx))
 		return -ENOSPC;
-	int result = way_thin_ask(ctx->node, &request, -1, &reply, fd);
+	int result = ctx->node->way->ask(ctx->node, &request, -1, &reply, fd);
 
 	if (result != 0)
 		return result;
@@ -421,7 +414,7 @@ ask(struct pmx_context *ctx, uint64_t peer)
 	if (result == 0)
 		result = listen_to(ctx, p);
 	if (result != 0)
-		pairs_release(ctx, p);
+		release(ctx, p);
 	return result;
 }
 
@@ -437,20 +430,8 @@ pairs_hasten(struct pmx_context *ctx, struct pmx_addr to, uint64_t len)
 	*left = worth < *left ? (uint16_t)(*left - worth) : 0;
 }
 
-/* Send the mark from which on the other side reads the ring of that kind. 0, or an error of a
- * send. */
-static int
-mark(struct pmx_context *ctx, const struct pair *p, enum pair_kind kind)
-{
-	const struct pmx_addr to = {ctx->node->number, p->ctx};
-	const uint64_t head[2] = {WIRE_ASIDE, wire_be64(p->id)};
-
-	return kind == PAIR_PLAIN ? plain_mark(ctx, to, p->id)
-				  : ctx_send_short(ctx, to, head, NULL, 0);
-}
-
 struct pair *
-pairs_approach(struct pmx_context *ctx, uint16_t peer, enum pair_kind kind)
+pairs_approach(struct pmx_context *ctx, uint16_t peer)
 {
 	struct pairs *x = ctx->pairs;
 	struct pair *p = x->of[peer].pair;
@@ -468,9 +449,6 @@ pairs_approach(struct pmx_context *ctx, uint16_t peer, enum pair_kind kind)
 		end(ctx, p);
 		return NULL;
 	}
-	if (mark(ctx, p, kind) != 0)
-		return NULL;
-	p->flow[kind].sends = true;
 	return p;
 }
 
@@ -503,7 +481,7 @@ hear(struct pmx_context *ctx, struct pair *p)
 		const uint16_t peer = p->ctx;
 
 		if (!meet(p)) {
-			pairs_release(ctx, p);
+			release(ctx, p);
 			ctx->pairs->of[peer].left = ASK_AGAIN;
 		}
 		return;
@@ -690,7 +668,6 @@ const struct client_service client_pairs = {
 	.name = "pairs",
 	.open = pairs_open,
 	.close = pairs_close,
-	.landed = plain_landed,
 	.sleeps = pairs_sleeps,
 	.rejoined = pairs_rejoined,
 };

@@ -72,14 +72,13 @@ struct pairs {
 	} of[WIRE_CONTEXTS_MAX];   /* by the other side's context */
 	struct pair *all;
 	uint32_t count, asked, turns, serial;
-	struct pair *left;   /* those that are PAIR_LEFT, linked by next */
-	struct pair *from;   /* whose plain messages are received next; NULL: of the first */
-	struct plain *plain; /* those that were received; NULL: none yet */
+	struct pair *left; /* those that are PAIR_LEFT, linked by next */
+	struct pair *from; /* whose plain messages are received next; NULL: of the first */
 };
 
-/* Begin to send messages of that kind to that context by a pair, or do what leads to one. NULL: not
- * now. */
-struct pair *pairs_approach(struct pmx_context *ctx, uint16_t peer, enum pair_kind kind);
+/* Return the pair with that context, which reads what is sent by it, or do what leads to one. NULL:
+ * not now. Who sends the first message of a kind by it sends the kind's mark before. */
+struct pair *pairs_approach(struct pmx_context *ctx, uint16_t peer);
 /* Note that a message of len bytes goes by the engine: a long one is reason enough to ask for a
  * pair soon. */
 void pairs_hasten(struct pmx_context *ctx, struct pmx_addr to, uint64_t len);
@@ -89,8 +88,6 @@ void pairs_look(struct pmx_context *ctx);
 /* Read the ring of that kind of the pair with that ID from now on: the other side's mark has come.
  * Return whether there is such a pair. */
 bool pairs_mark(struct pmx_context *ctx, uint16_t peer, uint64_t id, enum pair_kind kind);
-/* End the pair, with what it holds. */
-void pairs_release(struct pmx_context *ctx, struct pair *p);
 /* Note that there is no message to read in one of the pair's rings, or (broken) that it holds what
  * no writer makes. The pair is gone afterwards if it is broken, or has ended and all of it was
  * read. */
@@ -99,7 +96,7 @@ void pair_is_read(struct pmx_context *ctx, struct pair *p, bool broken);
 void pairs_free_left(struct pmx_context *ctx, struct pair *p);
 /* Return whether a matched message has landed in a ring, or an offer has been fetched. */
 bool pairs_landed(const struct pmx_context *ctx);
-/* Free, in a child of fork(), what is the parent's: fork.c. */
+/* In a child of fork(), leave the pairs, which are its parent's: fork.c. */
 void pairs_forget(struct pmx_context *ctx);
 /* Wake the other side, which sleeps. */
 void pair_wake(struct pair *p);
@@ -151,17 +148,11 @@ pair_has(const struct pair *p, enum pair_kind kind)
 		atomic_load_explicit(pair_word(in, in->pos), memory_order_acquire) != 0;
 }
 
-/* Return the pair by which matched messages to `to` go, or NULL: by the engine. */
-static inline struct pair *
-pair_to(struct pmx_context *ctx, struct pmx_addr to)
+/* Return whether the pair sends messages of that kind, and the other side reads them. */
+static inline bool
+pair_sends(const struct pair *p, enum pair_kind kind)
 {
-	if (likely(to.node != ctx->pair_node))
-		return NULL;
-	struct pair *p = ctx->pairs->of[to.context].pair;
-
-	return likely(p != NULL && p->flow[PAIR_MATCHED].sends && !pair_is_closed(p))
-		? p
-		: pairs_approach(ctx, to.context, PAIR_MATCHED);
+	return likely(p != NULL && p->flow[kind].sends && !pair_is_closed(p));
 }
 
 /* Set *at to where a message of len bytes is to be written, for pair_send(). 0; -EPIPE: the engine
@@ -179,9 +170,9 @@ pair_message(struct pmx_context *ctx, struct pair *p, enum pair_kind kind, uint3
 	return -EAGAIN;
 }
 
-/* As pair_message(), of a message whose len bytes lie beside the ring, and are to be written at
- * *bytes, and a head of head_len bytes at *at; for pair_send_long(). -ENOBUFS: there is no room
- * beside the ring. */
+/* Do what pair_message() does, for a message whose len bytes lie beside the ring, and are to be
+ * written at *bytes, and a head of head_len bytes at *at; for pair_send_long(). -ENOBUFS: there is
+ * no room beside the ring. */
 static inline int
 pair_long_message(struct pmx_context *ctx, struct pair *p, enum pair_kind kind, uint32_t head_len,
 	uint32_t len, uint8_t **at, uint8_t **bytes)

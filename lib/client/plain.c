@@ -19,7 +19,6 @@
 #include <string.h>
 
 #include "client/pairs.h"
-#include "client/plain.h"
 
 #define MARK            UINT64_C(0x706D785F61736964)
 #define MARK_WORDS      16
@@ -28,7 +27,7 @@
 #define HELD_BYTES_MOST (PAIR_LONG_BYTES / 2)
 _Static_assert(MARK_WORDS * 8 > LHS_ENTRY_MAX - LHS_ENVELOPE_BYTES, "a mark is in bulk");
 
-/* Where a message is that the application holds. */
+/* A message that the application holds lies here. */
 struct place {
 	const void *at;
 	struct pair *pair; /* whose memory it is in; NULL: in `own` */
@@ -70,7 +69,37 @@ put(struct pmx_context *ctx, uint8_t *to, const void *data, const struct pmx_buf
 		memcpy(to, buf != NULL ? buf->data : data, len);
 }
 
-int
+/* Send the mark of the pair by the engine: pairs.h, note 1. Return false if that cannot be now. */
+static bool
+send_mark(struct pmx_context *ctx, struct pmx_addr to, uint64_t id)
+{
+	const uint64_t words[MARK_WORDS] = {MARK, id};
+	struct pmx_buffer buf;
+
+	if (pmx_get_send_buffer(ctx, sizeof(words), &buf) != 0)
+		return false;
+	pmx_buffer_write(ctx, &buf, 0, words, sizeof(words));
+	if (ctx_submit(ctx, to, &buf, SUBMIT_SEND, NULL) != 0) {
+		pmx_discard_buffer(ctx, &buf);
+		return false;
+	}
+	ctx->stat.sent--; /* the application did not send it, but it will be counted */
+	return true;
+}
+
+/* Begin to send to that context by a pair, or do what leads to one. NULL: not now. */
+static APART struct pair *
+begin_aside(struct pmx_context *ctx, struct pmx_addr to)
+{
+	struct pair *p = pairs_approach(ctx, to.context);
+
+	if (p == NULL || !send_mark(ctx, to, p->id))
+		return NULL;
+	p->flow[PAIR_PLAIN].sends = true;
+	return p;
+}
+
+static int
 plain_send(struct pmx_context *ctx, struct pmx_addr to, const void *data,
 	const struct pmx_buffer *buf, uint32_t len)
 {
@@ -80,8 +109,7 @@ plain_send(struct pmx_context *ctx, struct pmx_addr to, const void *data,
 	uint8_t *at, *bytes;
 	int result;
 
-	if (unlikely(p == NULL || !p->flow[PAIR_PLAIN].sends || pair_is_closed(p)) &&
-		(p = pairs_approach(ctx, to.context, PAIR_PLAIN)) == NULL)
+	if (unlikely(!pair_sends(p, PAIR_PLAIN)) && (p = begin_aside(ctx, to)) == NULL)
 		return 0;
 	if (len > PAIR_SHORT) {
 		result = pair_long_message(ctx, p, PAIR_PLAIN, 0, len, &at, &bytes);
@@ -96,24 +124,6 @@ plain_send(struct pmx_context *ctx, struct pmx_addr to, const void *data,
 	put(ctx, at, data, buf, len);
 	pair_send(ctx, p, PAIR_PLAIN, len);
 	return 1;
-}
-
-int
-plain_mark(struct pmx_context *ctx, struct pmx_addr to, uint64_t id)
-{
-	const uint64_t words[MARK_WORDS] = {MARK, id};
-	struct pmx_buffer buf;
-	int result = pmx_get_send_buffer(ctx, sizeof(words), &buf);
-
-	if (result != 0)
-		return result;
-	pmx_buffer_write(ctx, &buf, 0, words, sizeof(words));
-	result = ctx_submit(ctx, to, &buf, SUBMIT_SEND, NULL);
-	if (result != 0)
-		pmx_discard_buffer(ctx, &buf);
-	else
-		ctx->stat.sent--; /* the application did not send it, but it will be counted */
-	return result;
 }
 
 /* ------------------------------------------------------------------ receiving */
@@ -131,25 +141,26 @@ make_places(struct pmx_context *ctx)
 	x->most = (uint64_t)count * ctx->frag_len;
 	for (uint32_t i = 0; i < count; i++)
 		x->free[i] = (uint16_t)(count - 1 - i);
-	ctx->pairs->plain = x;
+	ctx->plain = x;
 	return 0;
 }
 
-void
-plain_free(struct plain *x)
+static void
+plain_close(struct pmx_context *ctx)
 {
-	for (uint32_t i = 0; x != NULL && i < x->count; i++)
-		free(x->of[i].own);
-	free(x);
+	for (uint32_t i = 0; ctx->plain != NULL && i < ctx->plain->count; i++)
+		free(ctx->plain->of[i].own);
+	free(ctx->plain);
+	ctx->plain = NULL;
 }
 
 /* Return a place that is free, which is taken by place_take(); NULL: none is. */
 static struct place *
 place_find(struct pmx_context *ctx)
 {
-	if (unlikely(ctx->pairs->plain == NULL) && make_places(ctx) != 0)
+	if (unlikely(ctx->plain == NULL) && make_places(ctx) != 0)
 		return NULL;
-	struct plain *x = ctx->pairs->plain;
+	struct plain *x = ctx->plain;
 
 	return likely(x->free_count != 0) ? &x->of[x->free[x->free_count - 1]] : NULL;
 }
@@ -159,7 +170,7 @@ place_take(struct pmx_context *ctx, struct place *of, struct pmx_message *msg, c
 {
 	of->used = true;
 	of->at = msg->data = at;
-	msg->bulk = BULK_PLACE | ctx->pairs->plain->free[--ctx->pairs->plain->free_count];
+	msg->bulk = BULK_PLACE | ctx->plain->free[--ctx->plain->free_count];
 }
 
 /* Copy a message to a place. Return false if there is none, or not enough memory. */
@@ -170,7 +181,7 @@ place_copy(struct pmx_context *ctx, struct pmx_message *msg, const uint8_t *byte
 
 	if (unlikely(of == NULL))
 		return false;
-	struct plain *x = ctx->pairs->plain;
+	struct plain *x = ctx->plain;
 	const uint32_t room = len > PAIR_SHORT ? len : PAIR_SHORT;
 
 	if (room > PAIR_SHORT && x->held != 0 && x->held + room > x->most)
@@ -189,13 +200,15 @@ place_copy(struct pmx_context *ctx, struct pmx_message *msg, const uint8_t *byte
 	return true;
 }
 
-void
+static void
 plain_give_back(struct pmx_context *ctx, const struct pmx_message *msg)
 {
-	struct plain *x = ctx->pairs != NULL ? ctx->pairs->plain : NULL;
+	struct plain *x = ctx->plain;
 	const uint32_t number = msg->bulk & ~(BULK_LIFE_MASK | LHS_CHAINED);
 
-	if (x == NULL || number >= x->count || !x->of[number].used || msg->data != x->of[number].at)
+	if (ctx->pairs == NULL) /* a child of fork() */
+		return;
+	if (number >= x->count || !x->of[number].used || msg->data != x->of[number].at)
 		return; /* it came by an engine before this one */
 	struct place *of = &x->of[number];
 	struct pair *p = of->pair;
@@ -292,7 +305,7 @@ receive_from(struct pmx_context *ctx, struct pair *p, struct pmx_message *msgs, 
 	return k;
 }
 
-unsigned
+static unsigned
 plain_receive(struct pmx_context *ctx, struct pmx_message *msgs, unsigned n)
 {
 	struct pairs *x = ctx->pairs;
@@ -313,8 +326,8 @@ plain_receive(struct pmx_context *ctx, struct pmx_message *msgs, unsigned n)
 	return k;
 }
 
-bool
-plain_takes_mark(struct pmx_context *ctx, const struct lhs_entry *e)
+static bool
+plain_take_mark(struct pmx_context *ctx, const struct lhs_entry *e)
 {
 	uint64_t words[2];
 	struct pmx_message msg;
@@ -330,7 +343,7 @@ plain_takes_mark(struct pmx_context *ctx, const struct lhs_entry *e)
 	return true;
 }
 
-bool
+static bool
 plain_landed(struct pmx_context *ctx)
 {
 	for (const struct pair *p = ctx->pairs != NULL ? ctx->pairs->all : NULL; p != NULL;
@@ -340,3 +353,20 @@ plain_landed(struct pmx_context *ctx)
 	}
 	return false;
 }
+
+static int
+plain_open(struct pmx_context *ctx)
+{
+	static const struct client_aside aside = {plain_send, plain_receive, plain_take_mark,
+		plain_give_back};
+
+	ctx->aside = &aside;
+	return 0;
+}
+
+const struct client_service client_plain = {
+	.name = "plain",
+	.open = plain_open,
+	.close = plain_close,
+	.landed = plain_landed,
+};

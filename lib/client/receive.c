@@ -16,7 +16,6 @@
 #include <time.h>
 
 #include "client/client.h"
-#include "client/plain.h"
 
 #define YIELD_EVERY 32 /* empty polls between yields, when nobody else ran at the last one */
 /* a yield that took longer let others run; without any it takes 200 to 500 ns */
@@ -151,14 +150,14 @@ static inline bool
 take_mark(struct pmx_context *ctx, const struct lhs_entry *e)
 {
 	return e->bulk != LHS_NO_BULK && unlikely(e->src_node == ctx->pair_node) &&
-		plain_takes_mark(ctx, e);
+		ctx->aside->take_mark(ctx, e);
 }
 
 /* Receive up to n messages of pairs, or else of the engine. */
 static APART int
 receive_elsewhere(struct pmx_context *ctx, struct pmx_message *msgs, unsigned n)
 {
-	const unsigned k = ctx->pairs != NULL ? plain_receive(ctx, msgs, n) : 0;
+	const unsigned k = ctx->pairs != NULL ? ctx->aside->receive(ctx, msgs, n) : 0;
 
 	ctx->pairs_turn = false;
 	if (k != 0)
@@ -231,8 +230,8 @@ pmx_release_receive_buffer(struct pmx_context *ctx, struct pmx_message *msg)
 		return;
 	if (likely(((bulk ^ ctx->life) & BULK_LIFE_MASK) == 0))
 		release(ctx, bulk & ~BULK_LIFE_MASK);
-	else
-		plain_give_back(ctx, msg);
+	else if (ctx->plain != NULL)
+		ctx->aside->give_back(ctx, msg);
 	msg->bulk = LHS_NO_BULK;
 }
 

@@ -267,6 +267,20 @@ read_answer(struct attach_reply *reply, int *fds)
 	return result;
 }
 
+/* Return whether this process may open n more descriptors. The EAL does not say if a message
+ * brought fewer than its sender gave, and the numbers that it tells instead may be those of other
+ * descriptors. */
+static bool
+may_open(unsigned n)
+{
+	int fd = eventfd(0, EFD_CLOEXEC);
+	bool may = fd >= 0 && (n == 1 || may_open(n - 1));
+
+	if (fd >= 0)
+		close(fd);
+	return may;
+}
+
 static int
 ask(struct pmx_node *node, const struct attach_request *request, int give,
 	struct attach_reply *reply, int *fds)
@@ -275,6 +289,8 @@ ask(struct pmx_node *node, const struct attach_request *request, int give,
 	struct timespec patience = {.tv_sec = ATTACH_PATIENCE_S};
 	int result = -ENOENT;
 
+	if (fds != NULL && !may_open(2))
+		return -EMFILE;
 	snprintf(msg.name, sizeof(msg.name), "%s", ATTACH_ACTION);
 	memcpy(msg.param, request, sizeof(*request));
 	msg.fds[0] = give;
@@ -291,20 +307,6 @@ ask(struct pmx_node *node, const struct attach_request *request, int give,
 	return result;
 }
 
-/* Return whether this process may open n more descriptors. The EAL does not say if a message
- * brought fewer than its sender gave, and the numbers that it tells instead may be those of other
- * descriptors. */
-static bool
-may_open(unsigned n)
-{
-	int fd = eventfd(0, EFD_CLOEXEC);
-	bool may = fd >= 0 && (n == 1 || may_open(n - 1));
-
-	if (fd >= 0)
-		close(fd);
-	return may;
-}
-
 static int
 open_context(struct pmx_context **out, struct pmx_node *node, uint16_t number,
 	const struct pmx_context_params *params)
@@ -312,7 +314,7 @@ open_context(struct pmx_context **out, struct pmx_node *node, uint16_t number,
 	const struct attach_request request = attach_open_request(node, number, params);
 	struct attach_reply reply;
 	int fds[2] = {-1, -1};
-	int result = may_open(2) ? ask(node, &request, -1, &reply, fds) : -EMFILE;
+	int result = ask(node, &request, -1, &reply, fds);
 
 	if (result == -ENOENT)
 		return -EPIPE;
@@ -330,25 +332,6 @@ open_context(struct pmx_context **out, struct pmx_node *node, uint16_t number,
 	if (result != 0)
 		attach_give_back(node, ask, &reply);
 	return result;
-}
-
-static int
-give_memory(struct pmx_context *ctx, int fd, void *addr, uint64_t len, int watched,
-	uint32_t *number)
-{
-	return attach_memory(ctx, ask, fd, addr, len, watched, number);
-}
-
-static void
-close_context(struct pmx_context *ctx)
-{
-	attach_close(ctx, ask);
-}
-
-static int
-stop(struct pmx_context *ctx, uint32_t drain_us, enum attach_stop what, bool *settled)
-{
-	return attach_preempt(ctx, ask, drain_us, what, settled);
 }
 
 /* ------------------------------------------------------------------ the primary is gone */
@@ -411,8 +394,8 @@ end(struct pmx_node *node)
 	files_that(dir, is_ours, NULL, true);
 }
 
-static const struct way way_secondary = {open_context, close_context, give_memory, end,
-	rte_vect_get_max_simd_bitwidth, stop, NULL, way_dpdk_page, inherit_forks};
+static const struct way way_secondary = {open_context, attach_close, attach_memory, end,
+	rte_vect_get_max_simd_bitwidth, attach_preempt, NULL, way_dpdk_page, inherit_forks, ask};
 
 int
 secondary_attach(struct pmx_node *node, const char *instance, int cpu)

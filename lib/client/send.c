@@ -14,7 +14,6 @@
 #include <errno.h>
 
 #include "client/client.h"
-#include "client/plain.h"
 #include "client/told.h"
 #include "core/wire/wire.h"
 
@@ -476,15 +475,15 @@ ctx_submit(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer 
 	return 0;
 }
 
-/* Send a message of this node by a pair, if one leads to its receiver. Return what plain_send()
- * returns, or -EINVAL. */
+/* Send a message of this node past the engine, if there is a way. Return what client_aside.send
+ * does, or -EINVAL. */
 static APART int
 send_aside(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf,
 	pmx_send_id *id)
 {
 	if (unlikely(buf->segments == 0 || buf->first >= ctx->send_buffers))
 		return -EINVAL;
-	const int result = plain_send(ctx, to, NULL, buf, buf->len);
+	const int result = ctx->aside->send(ctx, to, NULL, buf, buf->len);
 
 	if (result != 1)
 		return result;
@@ -625,7 +624,7 @@ copy_aside(struct pmx_context *ctx, struct pmx_addr to, const void *data, uint32
 		if (ctx->free_count == 0)
 			return ctx_gone(ctx) ? -EPIPE : -ENOBUFS;
 	}
-	const int result = plain_send(ctx, to, data, NULL, len);
+	const int result = ctx->aside->send(ctx, to, data, NULL, len);
 
 	if (result == 1 && id != NULL) {
 		const uint16_t b = ctx->free[ctx->free_count - 1];

@@ -47,8 +47,8 @@ struct client_service {
 	void (*rejoined)(struct pmx_context *ctx);
 };
 
-/* Those of plain messages: told.c, watch.c. */
-extern const struct client_service client_told, client_watch;
+/* Those of plain messages: plain.c, told.c, watch.c. */
+extern const struct client_service client_plain, client_told, client_watch;
 /* All services, each before those that it is built on; NULL after the last. Defined by what lists
  * the features: lib/features/client.c. */
 extern const struct client_service *const features_client[];

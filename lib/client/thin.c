@@ -186,25 +186,6 @@ way_thin_rejoin(struct pmx_context *ctx)
 	return result;
 }
 
-static int
-give_memory(struct pmx_context *ctx, int fd, void *addr, uint64_t len, int watched,
-	uint32_t *number)
-{
-	return attach_memory(ctx, way_thin_ask, fd, addr, len, watched, number);
-}
-
-static void
-close_context(struct pmx_context *ctx)
-{
-	attach_close(ctx, way_thin_ask);
-}
-
-static int
-stop(struct pmx_context *ctx, uint32_t drain_us, enum attach_stop what, bool *settled)
-{
-	return attach_preempt(ctx, way_thin_ask, drain_us, what, settled);
-}
-
 static void
 end(struct pmx_node *node)
 {
@@ -230,8 +211,8 @@ page(const void *shm)
 	return (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-const struct way way_thin = {open_context, close_context, give_memory, end, simd_bits, stop, NULL,
-	page, NULL};
+const struct way way_thin = {open_context, attach_close, attach_memory, end, simd_bits,
+	attach_preempt, NULL, page, NULL, way_thin_ask};
 
 int
 way_thin_connect(const char *path)

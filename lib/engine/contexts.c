@@ -152,7 +152,7 @@ join_ends(struct node *n, struct channel *ch)
 	shm->rendezvous = n->config.rendezvous;
 	shm->engine_matches = ch->engine_matches;
 	shm->kernel_copies = ch->thin == NULL;
-	shm->pairs = ch->thin != NULL && n->config.direct == DIRECT_USER;
+	shm->pairs = n->config.direct == DIRECT_USER;
 	shm->frag_len = n->frag_len;
 	shm->pin_bytes = range && range->pin_bytes ? range->pin_bytes : n->config.pin_bytes;
 	shm->pin_entries = n->config.pin_entries;

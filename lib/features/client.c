@@ -4,12 +4,12 @@
  */
 #include <stddef.h>
 
+#include "client/pairs.h"
 #include "coll/client/submit.h"
 #include "group/client/group.h"
 #include "match/client/match.h"
-#include "client/pairs.h"
 #include "rma/client/rma.h"
 
-const struct client_service *const features_client[] = {&client_match, &client_pairs,
+const struct client_service *const features_client[] = {&client_match, &client_plain, &client_pairs,
 	&client_events, &client_transfer, &client_memory, &client_group, &client_coll, &client_told,
 	&client_watch, NULL};

@@ -610,11 +610,11 @@ owner_for(const struct asker *who, const struct attach_request *request, struct 
 
 /* ------------------------------------------------------------------ pairs */
 
-/* Return whether a thin client still has the context open as it was then. */
+/* Return whether a process still has the context open as it was then. */
 static bool
 is_still(uint16_t ctx, uint32_t generation)
 {
-	return server.node->channels[ctx].state == CHANNEL_OPEN && server.owner[ctx] != SECONDARY &&
+	return server.node->channels[ctx].state == CHANNEL_OPEN &&
 		server.owned[ctx] == generation &&
 		server.node->channels[ctx].generation == generation;
 }
@@ -649,7 +649,7 @@ pair_for(const struct asker *who, const struct attach_request *request, struct a
 	struct waiting_pair *free = clear_waiting();
 	int ends[2];
 
-	if (who->connection == SECONDARY || !is_own(who, ctx, request->generation))
+	if (!is_own(who, ctx, request->generation) || !is_still(ctx, request->generation))
 		return -ENOENT;
 	for (unsigned i = 0; i < PAIRS_WAITING; i++) {
 		struct waiting_pair *w = &server.waiting[i];

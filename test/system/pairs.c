@@ -721,7 +721,7 @@ main(int argc, char **argv)
 {
 	const char *what = argc > 2 ? argv[1] : "";
 
-	setenv("PMX_ATTACH", "thin", 1);
+	setenv("PMX_ATTACH", "thin", 0);
 	instance = argc > 2 ? argv[2] : "";
 	seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
 	if (strcmp(what, "mix") == 0 && argc == 5)

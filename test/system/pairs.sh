@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Usage: pairs.sh BUILD_DIR
-# Thin clients of one user that share memory (pairs.c): order and bytes of random messages, sleeping, primaries that take over or are
+# Applications of one user that share memory (pairs.c), thin and secondary: order and bytes of random messages, sleeping, primaries that take over or are
 # killed under a stream, a receiver that is killed, one that writes what it must not, another user, and access.direct = off.
 set -u
 . "$(dirname "$0")/common.bash"
@@ -49,6 +49,10 @@ for s in 1 2 3; do check "plain_mix_$s" plain-mix "${tag}0" $s 1; done
 for case in turns full sleep killed forked; do check "plain_$case" plain-$case "${tag}0"; done
 for s in 1 2; do check "plain_hostile_$s" plain-hostile "${tag}0" $s; done
 check plain_after plain-mix "${tag}0" 4 1
+export PMX_ATTACH=secondary
+check secondary mix "${tag}0" 5 1
+check secondary_plain plain-mix "${tag}0" 5 1
+unset PMX_ATTACH
 [ "$(id -u)" -ne 0 ] && echo "ok pairs__refused # SKIP needs root" || check another_user refused "${tag}0" 65534
 
 # other primaries take over under a stream, then one is killed and started again

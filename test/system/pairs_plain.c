@@ -437,8 +437,8 @@ turns(void)
 	}
 }
 
-/* Who releases nothing gets no more than its places, and the others later; who closes is
- * noticed. */
+/* A context that releases nothing gets no more messages than it has places, and the others later.
+ * One that closes is noticed. */
 static void
 full(void)
 {
@@ -602,6 +602,20 @@ drain(void)
 	exit(0);
 }
 
+/* Send to context 1, which may not be open yet, until that goes by shared memory. */
+static void
+send_until_aside(struct pmx_context *ctx)
+{
+	const int64_t until = now_us() + 30 * SECOND;
+
+	while (!goes_aside(ctx, 1)) {
+		send_word(ctx, 1, 1);
+		usleep(100);
+		if (now_us() > until)
+			die("no shared memory within 30 s");
+	}
+}
+
 static void
 killed(void)
 {
@@ -611,17 +625,11 @@ killed(void)
 	if (pid == 0)
 		drain();
 	struct pmx_context *ctx = open_context(0);
-	const int64_t until = now_us() + 30 * SECOND;
+	const int64_t until = now_us() + 60 * SECOND;
 	uint64_t word = 1;
 	pmx_send_id id;
 
-	wait_for(1, pid);
-	while (!goes_aside(ctx, 1)) {
-		send_word(ctx, 1, word);
-		usleep(100);
-		if (now_us() > until)
-			die("no shared memory within 30 s");
-	}
+	send_until_aside(ctx);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	while (result == 0) {
@@ -639,9 +647,7 @@ killed(void)
 		node = NULL;
 		drain();
 	}
-	wait_for(1, pid);
-	for (unsigned i = 0; i < 200; i++)
-		send_word(ctx, 1, 1);
+	send_until_aside(ctx);
 	send_word(ctx, 1, 7);
 	reap(pid);
 }
@@ -654,7 +660,14 @@ forked(void)
 	uint64_t word = 5;
 	struct pmx_message m;
 
+	uint8_t bytes[5000];
+	struct pmx_message held;
+
 	join(a, 0, b, 1);
+	memset(bytes, 1, sizeof(bytes));
+	must_succeed("pmx_send_copy", pmx_send_copy(a, addr(1), bytes, sizeof(bytes), NULL));
+	if (pmx_receive(b, &held) != 1 || held.len != sizeof(bytes))
+		die("no long message");
 	send_word(a, 1, 1);
 	send_word(a, 1, 2);
 	pid_t pid = child();
@@ -665,6 +678,9 @@ forked(void)
 
 		if (in != -EPIPE || out != -EPIPE)
 			die("a child receives with %d and sends with %d", in, out);
+		if (memcmp(pmx_message_data(&held), bytes, sizeof(bytes)) != 0)
+			die("a child does not read what its parent had received");
+		pmx_release_receive_buffer(b, &held);
 		pmx_context_close(a);
 		pmx_context_close(b);
 		exit(0);
@@ -679,6 +695,18 @@ forked(void)
 	send_word(a, 1, 3);
 	if (!goes_aside(a, 1) || pmx_receive(b, &m) != 1 || word_of(b, &m) != 3)
 		die("the parent's pair does not go on");
+	/* the child gave nothing back */
+	memset(bytes, 2, sizeof(bytes));
+	for (unsigned i = 0; i < PAIR_LONGS; i++) {
+		must_succeed("pmx_send_copy",
+			pmx_send_copy(a, addr(1), bytes, sizeof(bytes), NULL));
+		if (pmx_receive(b, &m) != 1 || m.len != sizeof(bytes))
+			die("long message %u did not come", i);
+		pmx_release_receive_buffer(b, &m);
+	}
+	memset(bytes, 1, sizeof(bytes));
+	if (memcmp(pmx_message_data(&held), bytes, sizeof(bytes)) != 0)
+		die("a message was written over while the parent held it");
 }
 
 /* Writes records with any word, then random bytes, into what it shares. */
