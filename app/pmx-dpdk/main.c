@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -31,11 +32,13 @@
 #include "arguments.h"
 #include "channel/instance.h"
 #include "engine/loop.h"
+#include "interface.h"
 #include "node/check.h"
 #include "node/config_file.h"
 #include "node/node.h"
 #include "node/reload.h"
 #include "node/pollers.h"
+#include "node/sizes.h"
 #include "primary/attach.h"
 #include "primary/telemetry.h"
 
@@ -54,11 +57,21 @@ static bool took;   /* the node has started, or has taken over */
 static bool linked; /* the instance's directory was a link to the primary that is taken over from */
 
 static const char usage[] =
-	"Usage: pmx-dpdk [EAL arguments --] [options] CONFIG\n"
+	"Usage: pmx-dpdk [EAL arguments --] [options] CONFIG | --link INTERFACE [...]\n"
 	"\n"
 	"The primary of one node: runs the PM protocol on poll-mode lcores, and lets applications\n"
 	"attach. CONFIG is an INI file; its keys are in doc/reference/configuration.md.\n"
 	"\n"
+	"  --link INTERFACE a configuration for that interface of the kernel, and EAL arguments; "
+	"says what it\n"
+	"                   chose and why; with --check prints the configuration\n"
+	"    --nodes A,B,...  the nodes' addresses or names, in the same order on each (default: "
+	"all of the\n"
+	"                   interface's network, whose numbers are the hosts' parts of their "
+	"addresses)\n"
+	"    --node N       this node's number\n"
+	"    --driver udp | af_packet | af_xdp   (default: udp if the interface has an address)\n"
+	"    --name NAME    node.name (default pmx0)\n"
 	"  --check          say whether a start with these EAL arguments and CONFIG would fail, "
 	"and why;\n"
 	"                   touches no device\n"
@@ -94,6 +107,7 @@ exit_code(int error)
 
 struct options {
 	const char *config;
+	struct interface_wish link; /* link.name NULL: there is a configuration */
 	bool check, take_over;
 	int ready_fd;
 };
@@ -633,6 +647,129 @@ start(int eal_argc, char **eal_argv, const struct eal_arguments *given_arguments
 	return result;
 }
 
+/* ------------------------------------------------------------------ --link */
+
+#define PAGE_BYTES 4096
+#define SPARE_MIB  64 /* of ordinary memory, beside what the node needs at least */
+
+static char link_config[RUN_DIR_MAX + 80]; /* the file that --link has made, or "" */
+
+/* Write the configuration where the primary and `pmx-ctl reload` read it; for --check to a file
+ * without a name, and to stdout. Return 0 or -errno. */
+static int
+write_config(struct options *o, const char *name, const char *text, size_t len)
+{
+	static char path[sizeof(link_config)];
+	int fd, result = o->check ? 0 : run_dir_make(path, RUN_DIR_MAX);
+
+	if (result != 0)
+		return result;
+	if (o->check) {
+		fd = memfd_create("pmx-dpdk", MFD_CLOEXEC);
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		fwrite(text, 1, len, stdout);
+	} else {
+		snprintf(path + strlen(path), sizeof(path) - strlen(path), "/%s.ini", name);
+		unlink(path);
+		fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+		snprintf(link_config, sizeof(link_config), "%s", path);
+	}
+	o->config = path;
+	if (fd < 0)
+		return -errno;
+	result = write(fd, text, len) == (ssize_t)len ? 0 : -EIO;
+	if (!o->check)
+		close(fd);
+	return result;
+}
+
+/* Make a configuration for the interface, and *argc EAL arguments in *argv. Return 0 or an exit
+ * code. */
+static int
+use_interface(struct options *o, int *argc, char ***argv)
+{
+	static struct interface_choice choice;
+	static char *args[80];
+	char *text = NULL, error[1024];
+	size_t len;
+	FILE *ini = open_memstream(&text, &len);
+	int result = ini == NULL ? -ENOMEM : 0;
+
+	if (o->link.instance != NULL && !instance_name_ok(o->link.instance)) {
+		fprintf(stderr, "pmx-dpdk: --name %s: letters, digits, '_' and '-'\n",
+			o->link.instance);
+		return EXIT_WRONG;
+	}
+	if (result == 0 &&
+		interface_choose(&o->link, &choice, ini, stderr, error, sizeof(error)) != 0) {
+		fprintf(stderr, "pmx-dpdk: %s\n", error);
+		return EXIT_WRONG;
+	}
+	if (ini != NULL)
+		fclose(ini);
+	if (result == 0)
+		result = write_config(o, choice.instance, text, len);
+	free(text);
+	if (result != 0) {
+		fprintf(stderr, "pmx-dpdk: --link %s: %s: %s\n", o->link.name,
+			o->config != NULL ? o->config : "", strerror(-result));
+		return EXIT_FAILED;
+	}
+	if (*argc > (int)(sizeof(args) / sizeof(args[0])) - 8)
+		return EXIT_WRONG;
+	memcpy(args, *argv, (size_t)*argc * sizeof(args[0]));
+	args[(*argc)++] = (char *)"--no-pci";
+	if (choice.vdev[0] != 0)
+		args[(*argc)++] = choice.vdev;
+	args[*argc] = NULL;
+	*argv = args;
+	return 0;
+}
+
+static bool
+would_start(const struct eal_arguments *a, const struct config *c, char *error, size_t error_len)
+{
+	struct config_host host = {0};
+
+	return arguments_host(a, c, is_dead(c->name), &host, error, error_len) == 0 &&
+		node_config_check_start(c, &host, error, (uint32_t)error_len) == 0;
+}
+
+/* With --link: use ordinary memory if there are not enough hugepages, or not for this user, and the
+ * user has said nothing of memory. */
+static void
+choose_memory(const struct options *o, const struct config *c, struct eal_arguments *a, int *argc,
+	char **argv)
+{
+	static char mib[16];
+	struct config sized = *c;
+	struct config_memory need;
+	struct eal_arguments without = *a;
+	char error[1024] = "", other[1024];
+
+	if (a->no_huge || a->memory_mib != NULL || a->socket_mem != NULL)
+		return;
+	if (access(HUGE_DIR, W_OK) != 0)
+		snprintf(error, sizeof(error), "this user may not use hugepages in %s", HUGE_DIR);
+	else if (would_start(a, c, error, sizeof(error)))
+		return;
+	sized.mbufs = c->mbufs != 0 ? c->mbufs : node_config_buffers_least(c);
+	node_config_memory(&sized, PAGE_BYTES, &need);
+	snprintf(mib, sizeof(mib), "%llu", (unsigned long long)(need.all >> 20) + SPARE_MIB);
+	without.no_huge = true;
+	without.memory_mib = mib;
+	if (!would_start(&without, c, other, sizeof(other)))
+		return; /* it is something else */
+	fprintf(stderr,
+		"%s: ordinary memory, %s MiB, where applications attach as thin clients: %s\n",
+		o->link.name, mib, error);
+	*a = without;
+	argv[(*argc)++] = (char *)"--no-huge";
+	argv[(*argc)++] = (char *)"-m";
+	argv[(*argc)++] = mib;
+	argv[*argc] = NULL;
+}
+
 static int
 run(int eal_argc, char **eal_argv, const struct options *o)
 {
@@ -647,6 +784,8 @@ run(int eal_argc, char **eal_argv, const struct options *o)
 	}
 	config.alone = true;
 	arguments_read(&given_arguments, eal_argc, eal_argv);
+	if (o->link.name != NULL)
+		choose_memory(o, &config, &given_arguments, &eal_argc, eal_argv);
 	if (!o->take_over && !o->check) {
 		instance_lock = lock_instance(config.name, lock_path, sizeof(lock_path), 0);
 		if (instance_lock < 0) {
@@ -656,7 +795,8 @@ run(int eal_argc, char **eal_argv, const struct options *o)
 	}
 	result = check_start(&given_arguments, &config, o);
 	if (result == 0 && o->check)
-		printf("%s: ok\n", o->config);
+		fprintf(o->link.name != NULL ? stderr : stdout, "%s: ok\n",
+			o->link.name != NULL ? o->link.name : o->config);
 	else if (result == 0)
 		result = start(eal_argc, eal_argv, &given_arguments, o, &config);
 	if (given)
@@ -666,6 +806,8 @@ run(int eal_argc, char **eal_argv, const struct options *o)
 		unlink(link); /* works only if it is the link that a take-over made */
 	config_free(&config);
 	if (instance_lock >= 0) {
+		if (link_config[0] != 0)
+			unlink(link_config);
 		unlink(lock_path);
 		close(instance_lock);
 	}
@@ -678,7 +820,10 @@ main(int argc, char **argv)
 	static const struct option longs[] = {{"check", no_argument, NULL, 'c'},
 		{"take-over", no_argument, NULL, 't'}, {"config-doc", no_argument, NULL, 'd'},
 		{"ready-fd", required_argument, NULL, 'r'}, {"help", no_argument, NULL, 'h'},
-		{"version", no_argument, NULL, 'v'}, {0}};
+		{"version", no_argument, NULL, 'v'}, {"link", required_argument, NULL, 'l'},
+		{"nodes", required_argument, NULL, 'n'}, {"node", required_argument, NULL, 'o'},
+		{"driver", required_argument, NULL, 'D'}, {"name", required_argument, NULL, 'N'},
+		{0}};
 	struct options o = {.ready_fd = -1};
 	int eal_argc = 1, opt;
 
@@ -707,6 +852,21 @@ main(int argc, char **argv)
 		case 'r':
 			o.ready_fd = atoi(optarg);
 			break;
+		case 'l':
+			o.link.name = optarg;
+			break;
+		case 'n':
+			o.link.nodes = optarg;
+			break;
+		case 'o':
+			o.link.node = optarg;
+			break;
+		case 'D':
+			o.link.driver = optarg;
+			break;
+		case 'N':
+			o.link.instance = optarg;
+			break;
 		case 'v':
 			printf("pmx-dpdk %s\n", PMX_VERSION);
 			return 0;
@@ -718,10 +878,12 @@ main(int argc, char **argv)
 			return 2;
 		}
 	}
-	if (optind != rest_argc - 1) {
+	if (optind != rest_argc - (o.link.name == NULL)) {
 		fputs(usage, stderr);
 		return 2;
 	}
 	o.config = rest[optind];
-	return run(eal_argc, argv, &o);
+	const int wrong = o.link.name != NULL ? use_interface(&o, &eal_argc, &argv) : 0;
+
+	return wrong != 0 ? wrong : run(eal_argc, argv, &o);
 }

@@ -59,12 +59,18 @@ struct pair_say {
 						       * has come there or never will */
 };
 
+/* In pair_side.met; 0: it has not met the other side yet. */
+enum pair_met {
+	PAIR_MEETS = 1,
+	PAIR_READS = 2, /* and may read its memory, as matched messages need */
+};
+
 /* The part of the shared memory that one side writes. */
 struct pair_side {
 	_Alignas(PAIR_LINE) _Atomic uint32_t sleeps;  /* wake me after a message; cleared by who
 						       * does */
 	_Atomic uint32_t closed;                      /* I read nothing more */
-	_Atomic uint32_t met;                         /* the other side may send */
+	_Atomic uint32_t met;                         /* enum pair_met: the other side may send */
 	_Alignas(PAIR_LINE) _Atomic uint32_t fetched; /* changes with each of these */
 	_Atomic uint32_t results[PAIR_OFFERS];        /* of the other side's offers that I fetched:
 						       * errno + 1; cleared by it */

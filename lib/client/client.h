@@ -287,6 +287,8 @@ void ctx_wait(struct pmx_context *ctx);
 int ctx_send_result(const struct pmx_context *ctx, pmx_send_id id);
 /* Do what is due while there is nothing to receive. Return 0, or -EPIPE if the engine is gone. */
 int ctx_idle(struct pmx_context *ctx);
+/* Note that this thread has found what it polled for. */
+void ctx_not_idle(void);
 /* Yield the CPU if the context's policy says so. This is to be called when a poll of the
  * application found nothing. */
 void ctx_yield(struct pmx_context *ctx);

@@ -17,6 +17,7 @@
 #include <sys/uio.h>
 #include <sys/vfs.h>
 
+#include "base/clock.h"
 #include "base/process.h"
 #include "channel/passing.h"
 #include "client/pairs.h"
@@ -24,7 +25,8 @@
 #define PAIRS_MAX   128   /* of a context */
 #define ASK_AFTER   32    /* messages; a long one counts for as many as it has PAIR_EAGER bytes */
 #define ASK_AGAIN   65535 /* ... after the primary has refused */
-#define LOOK_EVERY  256
+#define LOOK_EVERY  256   /* turns, but at most once in ... */
+#define LOOK_US     500
 #define ANSWER_MOST 16 /* in one look */
 #define WAKES       8  /* taken from a socket at once */
 #define SLEEP_TURNS 32 /* looks that a sleep is worth */
@@ -285,7 +287,7 @@ meet(struct pair *p)
 	int fds[2];
 	ssize_t len = passing_receive(p->socket, &hello, sizeof(hello), fds, 2, &n);
 	bool good = len == sizeof(hello) && hello.magic == PAIR_MAGIC && hello.abi == CHANNEL_ABI &&
-		n == 1u + p->side && is_process(fds[0]) && is_readable(p, &hello);
+		n == 1u + p->side && is_process(fds[0]);
 	struct pair_shm *shm = good && p->side == 1 ? map(fds[1]) : NULL;
 
 	if (len < 0 && (errno == EAGAIN || errno == EINTR))
@@ -305,7 +307,8 @@ meet(struct pair *p)
 			return false;
 	}
 	p->state = PAIR_OPEN;
-	atomic_store(&p->shm->side[p->side].met, 1);
+	p->reads = is_readable(p, &hello);
+	atomic_store(&p->shm->side[p->side].met, p->reads ? PAIR_READS : PAIR_MEETS);
 	return true;
 }
 
@@ -431,7 +434,7 @@ pairs_hasten(struct pmx_context *ctx, struct pmx_addr to, uint64_t len)
 }
 
 struct pair *
-pairs_approach(struct pmx_context *ctx, uint16_t peer)
+pairs_approach(struct pmx_context *ctx, uint16_t peer, enum pair_kind kind)
 {
 	struct pairs *x = ctx->pairs;
 	struct pair *p = x->of[peer].pair;
@@ -441,7 +444,9 @@ pairs_approach(struct pmx_context *ctx, uint16_t peer)
 			x->of[peer].left = ask(ctx, peer) == 0 ? ASK_AFTER : ASK_AGAIN;
 		return NULL;
 	}
-	if (p->state != PAIR_OPEN || !atomic_load(&p->shm->side[!p->side].met)) {
+	const uint32_t met = p->state == PAIR_OPEN ? atomic_load(&p->shm->side[!p->side].met) : 0;
+
+	if (met == 0) {
 		pairs_look(ctx); /* who only sends looks too */
 		return NULL;
 	}
@@ -449,7 +454,7 @@ pairs_approach(struct pmx_context *ctx, uint16_t peer)
 		end(ctx, p);
 		return NULL;
 	}
-	return p;
+	return kind == PAIR_PLAIN || (p->reads && met == PAIR_READS) ? p : NULL;
 }
 
 bool
@@ -464,6 +469,7 @@ pairs_mark(struct pmx_context *ctx, uint16_t peer, uint64_t id, enum pair_kind k
 			found = p->flow[kind].receives = true;
 	}
 	ctx->pairs->turns = LOOK_EVERY; /* its hello may not have been heard yet */
+	ctx->pairs->looked_at = 0;
 	return found;
 }
 
@@ -530,9 +536,16 @@ look(struct pmx_context *ctx)
 void
 pairs_look(struct pmx_context *ctx)
 {
-	if (likely(++ctx->pairs->turns < LOOK_EVERY))
+	struct pairs *x = ctx->pairs;
+
+	if (likely(++x->turns < LOOK_EVERY))
 		return;
-	ctx->pairs->turns = 0;
+	const int64_t now = clock_us();
+
+	x->turns = 0;
+	if (now - x->looked_at < LOOK_US)
+		return;
+	x->looked_at = now;
 	look(ctx);
 }
 

@@ -11,17 +11,18 @@
  *    only from the mark on. So all that went by the engine before is received before, and nothing
  *    is waited for. From then on every message of the kind goes by the ring.
  * 2. A long matched message is offered, its head by the ring, and the receive that takes it copies
- *    the bytes from the sender's memory, once. So there are pairs only where the kernel lets both
- *    sides read each other's memory: processes of one user and one PID namespace, and where Yama
- *    restricts that (kernel.yama.ptrace_scope), root's. An engine could not fetch them: the head
- *    would come before it knows of the offer.
+ *    the bytes from the sender's memory, once. So matched messages go by pairs only where the
+ *    kernel lets both sides read each other's memory: processes of one user and one PID namespace,
+ *    and where Yama restricts that (kernel.yama.ptrace_scope), root's. An engine could not fetch
+ *    them: the head would come before it knows of the offer.
  * 3. The primary gives each side an end of a socket, by which they exchange the memory, which is
  *    sealed, and what shows that the other lives (a pidfd). The socket also wakes who sleeps: what
  *    the other side sends there can only be a byte too many, while a descriptor of its own choice
  *    could make a write wait for ever.
- * 4. Sockets and descriptors are looked at every LOOK_EVERY messages and looks for some, since it
- *    takes a system call. What was sent in between to a process that was killed is lost with what
- *    else that process had not received; one that closes its context says so at once.
+ * 4. Sockets and descriptors are looked at after LOOK_EVERY messages and looks for some, and at
+ *    most once in LOOK_US, since it takes a system call. What was sent in between to a process that
+ *    was killed is lost with what else that process had not received; one that closes its context
+ *    says so at once.
  */
 #ifndef PMX_CLIENT_PAIRS_H
 #define PMX_CLIENT_PAIRS_H
@@ -54,6 +55,7 @@ struct pair {
 	struct pair_shm *shm; /* NULL: side 1, and the other has not given it yet */
 	uint8_t side;
 	uint8_t state; /* enum pair_state */
+	bool reads;    /* the kernel lets this process read the other's memory */
 	uint16_t ctx;  /* the other side */
 	int socket, process;
 	int pid; /* the other side's, by the primary's word */
@@ -72,17 +74,19 @@ struct pairs {
 	} of[WIRE_CONTEXTS_MAX];   /* by the other side's context */
 	struct pair *all;
 	uint32_t count, asked, turns, serial;
+	int64_t looked_at; /* base/clock.h */
 	struct pair *left; /* those that are PAIR_LEFT, linked by next */
 	struct pair *from; /* whose plain messages are received next; NULL: of the first */
 };
 
-/* Return the pair with that context, which reads what is sent by it, or do what leads to one. NULL:
- * not now. Who sends the first message of a kind by it sends the kind's mark before. */
-struct pair *pairs_approach(struct pmx_context *ctx, uint16_t peer);
+/* Return the pair with that context, if messages of that kind may be sent by it, or do what leads
+ * to one. NULL: not now. Who sends the first message of a kind by it sends the kind's mark
+ * before. */
+struct pair *pairs_approach(struct pmx_context *ctx, uint16_t peer, enum pair_kind kind);
 /* Note that a message of len bytes goes by the engine: a long one is reason enough to ask for a
  * pair soon. */
 void pairs_hasten(struct pmx_context *ctx, struct pmx_addr to, uint64_t len);
-/* Answer, every LOOK_EVERY calls, who asks for a pair, go on with those that begin, and end those
+/* Answer, now and then, who asks for a pair, go on with those that begin, and end those
  * whose other side is gone. To be called with each look for messages. */
 void pairs_look(struct pmx_context *ctx);
 /* Read the ring of that kind of the pair with that ID from now on: the other side's mark has come.
@@ -96,7 +100,7 @@ void pair_is_read(struct pmx_context *ctx, struct pair *p, bool broken);
 void pairs_free_left(struct pmx_context *ctx, struct pair *p);
 /* Return whether a matched message has landed in a ring, or an offer has been fetched. */
 bool pairs_landed(const struct pmx_context *ctx);
-/* In a child of fork(), leave the pairs, which are its parent's: fork.c. */
+/* Leave the pairs, which are the parent's, in a child of fork(). */
 void pairs_forget(struct pmx_context *ctx);
 /* Wake the other side, which sleeps. */
 void pair_wake(struct pair *p);

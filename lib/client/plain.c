@@ -91,7 +91,7 @@ send_mark(struct pmx_context *ctx, struct pmx_addr to, uint64_t id)
 static APART struct pair *
 begin_aside(struct pmx_context *ctx, struct pmx_addr to)
 {
-	struct pair *p = pairs_approach(ctx, to.context);
+	struct pair *p = pairs_approach(ctx, to.context, PAIR_PLAIN);
 
 	if (p == NULL || !send_mark(ctx, to, p->id))
 		return NULL;
@@ -258,7 +258,8 @@ receive_long(struct pmx_context *ctx, struct pair *p, struct pmx_message *msg, c
 	const uint8_t *bytes = p->shm->longs[!p->side] + l.start;
 	struct place *of = NULL;
 
-	if (likely(__builtin_popcountll(p->held) < HELD_MOST &&
+	/* who may read this process's memory could change what it reads anyhow */
+	if (likely(p->reads && __builtin_popcountll(p->held) < HELD_MOST &&
 		    p->held_bytes + l.len <= HELD_BYTES_MOST))
 		of = place_find(ctx);
 	msg->len = msg->seg_len = l.len;

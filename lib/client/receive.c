@@ -17,7 +17,7 @@
 
 #include "client/client.h"
 
-#define YIELD_EVERY 32 /* empty polls between yields, when nobody else ran at the last one */
+#define YIELD_EVERY 256 /* empty polls between yields, when nobody else ran at the last one */
 /* a yield that took longer let others run; without any it takes 200 to 500 ns */
 #define CROWDED_NS  1500
 
@@ -97,13 +97,14 @@ ctx_take_ring(struct pmx_context *ctx)
 
 /* Statistics of this thread's recent polls, over all contexts. */
 static _Thread_local struct {
-	uint32_t empty; /* empty polls in a row since it yielded */
+	uint32_t empty; /* empty polls since it yielded, or took a message past an engine: such
+			 * answers come sooner than a yield would take */
 	bool crowded;   /* others ran when it last yielded */
 } thread;
 
 /* PM/UDP (IPSJ 1999) section 3: a library that polls yields the CPU where others need it. Where
- * others run, this yields after one empty poll of each context; otherwise only every 32 polls more,
- * to save system calls. */
+ * others run, this yields after one empty poll of each context; otherwise only every 256 polls
+ * more, to save system calls. */
 void
 ctx_yield(struct pmx_context *ctx)
 {
@@ -118,6 +119,12 @@ ctx_yield(struct pmx_context *ctx)
 	thread.empty = 0;
 	thread.crowded = after.tv_sec != before.tv_sec ||
 		after.tv_nsec - before.tv_nsec > CROWDED_NS;
+}
+
+void
+ctx_not_idle(void)
+{
+	thread.empty = 0;
 }
 
 int
@@ -160,8 +167,10 @@ receive_elsewhere(struct pmx_context *ctx, struct pmx_message *msgs, unsigned n)
 	const unsigned k = ctx->pairs != NULL ? ctx->aside->receive(ctx, msgs, n) : 0;
 
 	ctx->pairs_turn = false;
-	if (k != 0)
+	if (k != 0) {
+		ctx_not_idle();
 		return (int)k;
+	}
 	if (n != 0 && lhs_peek(&ctx->lhs) != NULL)
 		return pmx_receive_burst(ctx, msgs, n);
 	return found_nothing(ctx);

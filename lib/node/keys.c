@@ -221,7 +221,7 @@ const struct key node_config_keys[] = {
 		"where `mode` lets a group or others in the last free eighth is for those who have "
 		"less than an eighth"},
 	{"access", "direct", KIND_CHOICE, DIFFERS(direct), 0, 0, "user", "user|off",
-		"matched messages between thin clients of one user by memory that both map"},
+		"messages between applications of one user by memory that both map"},
 	{"contexts", "uid", KIND_TEXT, OF_RANGE(uid), TEXT(config_range, uid), "", "users",
 		"who may open these as a thin client, and no other contexts, by names or numbers "
 		"with commas between"},

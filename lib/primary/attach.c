@@ -70,6 +70,35 @@ static struct {
 
 /* ------------------------------------------------------------------ death */
 
+/* Return whether a process still has the context open as it was then. */
+static bool
+is_still(uint16_t ctx, uint32_t generation)
+{
+	return server.node->channels[ctx].state == CHANNEL_OPEN &&
+		server.owned[ctx] == generation &&
+		server.node->channels[ctx].generation == generation;
+}
+
+/* Forget the waiting pairs of contexts that ask, or are asked, no more. Return a free place, or
+ * NULL. */
+static struct waiting_pair *
+clear_waiting(void)
+{
+	struct waiting_pair *free = NULL;
+
+	for (unsigned i = 0; i < PAIRS_WAITING; i++) {
+		struct waiting_pair *w = &server.waiting[i];
+
+		if (w->used && !(is_still(w->from, w->from_life) && is_still(w->to, w->to_life))) {
+			close(w->socket);
+			w->used = false;
+		}
+		if (!w->used)
+			free = w;
+	}
+	return free;
+}
+
 static void
 forget(uint16_t ctx)
 {
@@ -132,6 +161,9 @@ process_ended(uint16_t ctx, uint32_t generation)
 	}
 	pthread_mutex_unlock(&server.lock);
 	end_context(ctx, generation);
+	pthread_mutex_lock(&server.lock);
+	clear_waiting();
+	pthread_mutex_unlock(&server.lock);
 }
 
 static void
@@ -153,6 +185,7 @@ attach_gone(int connection)
 	while (n-- > 0)
 		end_context(ctx[n], generation[n]);
 	pthread_mutex_lock(&server.lock);
+	clear_waiting();
 	jobs_gone(connection);
 	pthread_mutex_unlock(&server.lock);
 }
@@ -366,6 +399,7 @@ close_for(const struct asker *who, const struct attach_request *request)
 			request->ctx, who->pid, user_of(who));
 		server.owner[request->ctx] = SECONDARY;
 		forget(request->ctx); /* the process may end now: what it sent is still delivered */
+		clear_waiting();
 	}
 	return result;
 }
@@ -609,35 +643,6 @@ owner_for(const struct asker *who, const struct attach_request *request, struct 
 }
 
 /* ------------------------------------------------------------------ pairs */
-
-/* Return whether a process still has the context open as it was then. */
-static bool
-is_still(uint16_t ctx, uint32_t generation)
-{
-	return server.node->channels[ctx].state == CHANNEL_OPEN &&
-		server.owned[ctx] == generation &&
-		server.node->channels[ctx].generation == generation;
-}
-
-/* Forget the waiting pairs of contexts that ask, or are asked, no more. Return a free place, or
- * NULL. */
-static struct waiting_pair *
-clear_waiting(void)
-{
-	struct waiting_pair *free = NULL;
-
-	for (unsigned i = 0; i < PAIRS_WAITING; i++) {
-		struct waiting_pair *w = &server.waiting[i];
-
-		if (w->used && !(is_still(w->from, w->from_life) && is_still(w->to, w->to_life))) {
-			close(w->socket);
-			w->used = false;
-		}
-		if (!w->used)
-			free = w;
-	}
-	return free;
-}
 
 /* Introduce contexts of one user to each other (lib/channel/pair.h): the first that asks gets one
  * end of a socket, and the other side the other end when it asks. */

@@ -9,6 +9,8 @@ cells, columns = {}, []
 for line in open(sys.argv[1]):
     column, row = line.split(" ", 1)
     r = json.loads(row)
+    if r["what"] == "plain":  # stands beside the matched ones, and again in a test of its own
+        continue
     if r["what"] == "matched":
         column += ", matched"
     if column not in columns:

@@ -15,34 +15,30 @@ sizes=64,1024,8192,65536
 first=(taskset -c 0) second=(taskset -c 1)
 need_hugepages host 256
 
-config() # NODE DIRECT
+pmx() # DIRECT TESTS
 {
-	alone_ini "$1" <<-END
+	local test pid daemon
+	alone_ini 0 <<-END
 		[engine]
 		idle = adaptive
 		[access]
-		direct = $2
+		direct = $1
 		[limits]
 		mbufs = 16384
 		contexts = 8
 	END
-	primary "$1" -l 0 -m 128 || { not_ok host_start ""; exit 1; }
-}
-config 0 user
-config 1 off
-
-pmx() # NODE TESTS
-{
-	local test pid
+	primary 0 -l 0 -m 128 >&2 || return 1
+	daemon=$last
 	for test in $2; do
-		PMX_ATTACH=thin "${second[@]}" timeout 60 "$perf" respond --instance "$tag$1" --context 1 >"$work/1.log" 2>&1 &
+		PMX_ATTACH=thin "${second[@]}" timeout 60 "$perf" respond --instance "${tag}0" --context 1 >"$work/1.log" 2>&1 &
 		pid=$!
 		sleep 0.5
-		PMX_ATTACH=thin "${first[@]}" timeout 60 "$perf" "$test" --instance "$tag$1" --context 2 --to "$1:1" --json \
+		PMX_ATTACH=thin "${first[@]}" timeout 60 "$perf" "$test" --instance "${tag}0" --context 2 --to 0:1 --json \
 			--sizes $sizes$([ "$test" != matched ] || echo ,1048576) --seconds 0.5 --rounds "$rounds" 2>"$work/0.log" | grep '"what"' ||
 			cat "$work/0.log" "$work/1.log" >&2
 		wait $pid
 	done
+	end "$daemon"
 }
 
 # as COLUMN COMMAND...: its lines, each behind the column where it stands
@@ -55,8 +51,8 @@ turn()
 {
 	as posix ucx posix,self 127.0.0.1 $sizes,1048576
 	as sysv ucx sysv,self 127.0.0.1 $sizes,1048576
-	as pairs pmx 0 "all matched"
-	as engine pmx 1 all
+	as pairs pmx user "all matched"
+	as engine pmx off all
 }
 
 turns "$times" turn >"$work/rows"

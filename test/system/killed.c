@@ -286,6 +286,30 @@ matched(void *data, uint64_t len)
 	free(in);
 }
 
+/* With a partner on this node: messages by memory that both map. */
+static void
+pair_up(uint8_t *data)
+{
+	struct pmx_match_stat stat;
+	const int64_t end = now_us() + PATIENCE_US;
+
+	do {
+		matched(data, 16);
+		question(ASK_ECHO, 100, NULL);
+		wait_reply();
+		pmx_match_read_stat(ctx, &stat);
+	} while (stat.paired == 0 && now_us() < end);
+	if (stat.paired == 0)
+		die("no memory is shared with the partner");
+	for (unsigned i = 0; i < 3; i++) {
+		matched(data, 3000);
+		question(ASK_ECHO, 5000, NULL);
+		wait_reply();
+	}
+	matched(data, BYTES);
+	matched(data, 16);
+}
+
 static void
 scenario(const char *instance, const char *number)
 {
@@ -327,6 +351,9 @@ scenario(const char *instance, const char *number)
 	matched(private, 3000);
 	matched(private, BYTES);
 	matched(shared, BYTES);
+	phase = "pair";
+	if (peer.node == pmx_node_number(node))
+		pair_up(private);
 	phase = "sleep";
 	if (pmx_before_select(ctx) == 0)
 		pmx_after_select(ctx);

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Usage: killed.sh BUILD_DIR [EVERY [RANDOM [thin|secondary]]]
-# Applications that are killed (SIGKILL): at every EVERY-th step (211; 61 in the full tier) of all that libpmx does, and RANDOM times (8; 40) at random
+# Usage: killed.sh BUILD_DIR [EVERY [RANDOM [thin|secondary|near]]]
+# Applications that are killed (SIGKILL), with a partner on another node, and on their own (near), with which they share memory: at every EVERY-th step (211; 61 in the full tier) of all that libpmx does, and RANDOM times (8; 40) at random
 # moments, four at once. After each nothing of theirs may be left in the primaries, their number opens at once, their partner's
 # sends and transfers end, and others' round trips are as with applications that end by themselves.
 set -u
@@ -12,7 +12,7 @@ every=211 rounds=1000 random=8
 ! full || { every=61; rounds=5000; random=40; }
 every=${2:-$every}
 random=${3:-$random}
-ways=${4:-thin secondary}
+ways=${4:-thin secondary near}
 need_hugepages killed 320
 killed=$build/test/killed
 
@@ -51,19 +51,19 @@ partner_is_done() { [ "$("$killed" owes "$dir/partner" | cut -d' ' -f1)" = 0 ]; 
 
 steps() { # WAY: every k-th step
 	local all k n=0 bad=0 out
-	out=$(PMX_ATTACH=$1 timeout 120 "$killed" victim "${tag}0" 1 1:1 0 2>&1)
+	out=$(timeout 120 "$killed" victim "${tag}0" 1 "$target" 0 2>&1)
 	all=${out%% *}
 	[ "$all" -gt 0 ] 2>/dev/null || { not_ok "killed_$1__runs" "$out"; return; }
 	echo "# $1, $out"
 	ok "killed_$1__runs"
 	# a first kill: what is found once only, the partner's state among it
-	{ PMX_ATTACH=$1 timeout 60 "$killed" victim "${tag}0" 1 1:1 $((all / 2)) >/dev/null 2>&1; } 2>/dev/null
+	{ timeout 60 "$killed" victim "${tag}0" 1 "$target" $((all / 2)) >/dev/null 2>&1; } 2>/dev/null
 	wait_for 60 is_quiet || not_ok "killed_$1__is_quiet" "$before"
 	descriptors >"$dir/fds"
-	"$killed" owes "$dir/partner" >/dev/null
+	"$killed" owes "$dir/$book" >/dev/null
 	for ((k = 1 + RANDOM % every; k <= all; k += every)); do
 		# what is not the same in each run (waiting) may take a few steps less
-		{ PMX_ATTACH=$1 timeout 120 "$killed" victim "${tag}0" 1 1:1 "$k" >"$dir/victim.log" 2>&1; } 2>/dev/null
+		{ timeout 120 "$killed" victim "${tag}0" 1 "$target" "$k" >"$dir/victim.log" 2>&1; } 2>/dev/null
 		code=$?
 		if [ $code -ne 137 ] && [ $code -ne 0 ]; then
 			bad=$((bad + 1))
@@ -82,13 +82,13 @@ steps() { # WAY: every k-th step
 			before=$now
 		fi
 		if ! wait_for 60 partner_is_done; then
-			not_ok "killed_$1__step_$k" "its partner waits: $("$killed" owes "$dir/partner")"
+			not_ok "killed_$1__step_$k" "its partner waits: $("$killed" owes "$dir/$book")"
 			bad=$((bad + 1))
 			[ $bad -lt 5 ] || break
 		fi
 	done
 	wait_for 60 is_quiet && ok "killed_$1__no_flow_is_left" || not_ok "killed_$1__no_flow_is_left" "$before"
-	read -r _ errors longest < <("$killed" owes "$dir/partner")
+	read -r _ errors longest < <("$killed" owes "$dir/$book")
 	[ $bad -eq 0 ] && ok "killed_$1__no_step_leaves_anything # $n of $all steps; $errors sends of the partner ended with an error, after at most $longest us"
 }
 
@@ -98,7 +98,7 @@ at_random() { # WAY
 	while [ "$left" -gt 0 ]; do
 		victims=()
 		for ((i = 0; i < batch; i++)); do
-			PMX_ATTACH=$1 "$killed" loop "${tag}0" $((2 + i)) 1:1 >"$dir/loop$i.log" 2>&1 &
+			"$killed" loop "${tag}0" $((2 + i)) "$target" >"$dir/loop$i.log" 2>&1 &
 			victims+=($!)
 			pids+=($!)
 		done
@@ -155,8 +155,16 @@ PMX_ATTACH=thin start "$dir/partner.log" "$killed" partner "${tag}1" 1 "$dir/par
 partner=$last
 wait_for 60 "$killed" owes "$dir/partner" >/dev/null || { not_ok killed_partner "" "$dir/partner.log"; exit 1; }
 for way in $ways; do
+	export PMX_ATTACH=$way target=1:1 book=partner
+	if [ "$way" = near ]; then
+		export PMX_ATTACH=thin target=0:15 book=near
+		start "$dir/near.log" "$killed" partner "${tag}0" 15 "$dir/near"
+		near=$last
+		wait_for 60 "$killed" owes "$dir/near" >/dev/null || { not_ok killed_near "" "$dir/near.log"; exit 1; }
+	fi
 	steps "$way"
 	at_random "$way"
+	[ "$way" != near ] || { kill -0 "$near" 2>/dev/null && ok killed__near_partner_lives || not_ok killed__near_partner_lives "" "$dir/near.log"; }
 done
 full || exit $failed # what follows compares times, though of the same seconds
 PMX_ATTACH=thin

@@ -10,8 +10,11 @@
  *   pairs plain-sleep NAME            both sides sleep between messages
  *   pairs plain-killed NAME           a receiver is killed, and another takes its number
  *   pairs plain-forked NAME           a child of fork() takes nothing of its parent's
+ *   pairs plain-apart NAME            processes of different PID namespaces
  *   pairs plain-hostile NAME SEED     one side writes what it must not
  */
+#include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -652,6 +655,40 @@ killed(void)
 	reap(pid);
 }
 
+/* Two processes that do not see each other's number, so only one could read the other's memory. */
+static void
+apart(void)
+{
+	pid_t pid = child();
+	uint64_t words[1000] = {1}, word = 0;
+
+	if (pid == 0) {
+		if (unshare(CLONE_NEWPID) != 0)
+			die("unshare: %s", strerror(errno));
+		pid = child();
+		if (pid == 0)
+			drain();
+		reap(pid);
+		exit(0);
+	}
+	struct pmx_context *ctx = open_context(0);
+	const struct pmx_matched m = {.peer = addr(1), .data = &word, .len = sizeof(word)};
+
+	send_until_aside(ctx);
+	for (unsigned i = 0; i < 200; i++) {
+		int result;
+
+		while (is_no_room(result = pmx_send_copy(ctx, addr(1), words, sizeof(words), NULL)))
+			pmx_progress(ctx);
+		must_succeed("pmx_send_copy", result);
+		pmx_isend(ctx, &m, NULL);
+	}
+	if (!goes_aside(ctx, 1) || ctx->pairs->of[1].pair->flow[PAIR_MATCHED].sends)
+		die("matched messages go to who could not fetch them, or plain ones do not");
+	send_word(ctx, 1, 7);
+	reap(pid);
+}
+
 /* A child has its parent's contexts in its memory; it must neither take nor send by them. */
 static void
 forked(void)
@@ -794,6 +831,8 @@ plain(const char *name, int argc, char **argv)
 		killed();
 	else if (strcmp(name, "forked") == 0)
 		forked();
+	else if (strcmp(name, "apart") == 0)
+		apart();
 	else if (strcmp(name, "hostile") == 0 && argc == 1)
 		hostile();
 	else

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Unit tests of the ring that two contexts share: messages of all lengths across its end, full and
- * empty, words and positions that the other side made up, and both ends in two threads.
+ * empty, words and positions that the other side made up, and both ends in two threads. And of the
+ * room for long messages beside it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -264,6 +265,133 @@ pair_ring__two_threads(void **state)
 	pthread_join(thread, NULL);
 }
 
+/* ------------------------------------------------------------------ long messages */
+
+static struct pair_longs longs;
+
+static int
+setup_longs(void **state)
+{
+	setup(state);
+	memset(&longs, 0, sizeof(longs));
+	longs.at = shm.longs[0];
+	longs.given = &shm.side[1].longs;
+	return 0;
+}
+
+/* The messages under way, by slot; len 0: none. */
+static struct pair_long live[PAIR_LONGS];
+
+static bool
+add_long(uint32_t len)
+{
+	struct pair_long l;
+
+	if (!pair_long_begin(&longs, len, &l))
+		return false;
+	assert_true(pair_long_ok(&l));
+	assert_int_equal(l.len, len);
+	assert_int_equal(live[l.slot].len, 0);
+	for (unsigned i = 0; i < PAIR_LONGS; i++) {
+		if (live[i].len != 0 && live[i].start < l.start + l.len &&
+			l.start < live[i].start + live[i].len)
+			fail_msg("[%u, +%u) lies over [%u, +%u)", l.start, l.len, live[i].start,
+				live[i].len);
+	}
+	live[l.slot] = l;
+	return true;
+}
+
+static void
+give_long(uint32_t slot)
+{
+	pair_long_give(&shm.side[1], slot);
+	live[slot].len = 0;
+}
+
+static void
+pair_long__random(void **state)
+{
+	unsigned full = 0;
+
+	(void)state;
+	memset(live, 0, sizeof(live));
+	for (unsigned i = 0; i < 300000; i++) {
+		const uint32_t most = draw() % 64 == 0 ? PAIR_LONG_BYTES / 3 : 50000;
+		const uint32_t slot = (uint32_t)(draw() % PAIR_LONGS);
+
+		/* for some time more comes than is given back, then the other way round */
+		if (draw() % 4 < (i / 1000 % 2 ? 3 : 1))
+			full += !add_long(1 + (uint32_t)(draw() % most));
+		else if (live[slot].len != 0)
+			give_long(slot);
+	}
+	assert_in_range(full, 1000, 200000);
+	for (uint32_t i = 0; i < PAIR_LONGS; i++) {
+		if (live[i].len != 0)
+			give_long(i);
+	}
+	assert_true(add_long(PAIR_LONG_BYTES));
+	assert_false(add_long(1));
+	assert_false(add_long(PAIR_LONG_BYTES + 1));
+}
+
+/* A stream whose reader keeps up uses the same memory again, for short messages after a few. */
+static void
+pair_long__stays_near(void **state)
+{
+	(void)state;
+	memset(live, 0, sizeof(live));
+	for (uint32_t len = 2048; len <= 1 << 20; len *= 2) {
+		for (unsigned i = 0; i < 1000; i++) {
+			struct pair_long l = {0};
+
+			assert_true(pair_long_begin(&longs, len, &l));
+			assert_in_range(l.start, 0, len <= PAIR_NEAR ? 2 * PAIR_NEAR : 2 * len);
+			pair_long_give(&shm.side[1], l.slot);
+		}
+	}
+}
+
+static void
+pair_long__made_up_returns(void **state)
+{
+	struct pair_long l;
+
+	(void)state;
+	memset(live, 0, sizeof(live));
+	for (unsigned i = 0; i < PAIR_LONGS; i++)
+		assert_true(add_long(100));
+	assert_false(add_long(100));
+	for (unsigned i = 0; i < 100000; i++) {
+		/* whatever it says, what is begun lies inside, and at most as many are under way */
+		atomic_store(&shm.side[1].longs, draw());
+		if (pair_long_begin(&longs, (uint32_t)(draw() % PAIR_LONG_BYTES), &l))
+			assert_true(pair_long_ok(&l));
+		assert_in_range(longs.count, 0, PAIR_LONGS);
+		assert_int_equal(longs.count, __builtin_popcountll(longs.used));
+	}
+}
+
+static void
+pair_long__made_up_places(void **state)
+{
+	static const struct pair_long wrong[] = {
+		{0, PAIR_LONG_BYTES + 1, 0, 0},
+		{1, PAIR_LONG_BYTES, 0, 0},
+		{UINT32_MAX, 1, 0, 0},
+		{UINT32_MAX - 9, 10, 0, 0},
+		{10, UINT32_MAX - 9, 0, 0},
+		{0, 1, PAIR_LONGS, 0},
+		{0, 1, UINT32_MAX, 0},
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		assert_false(pair_long_ok(&wrong[i]));
+	assert_true(pair_long_ok(&(struct pair_long){PAIR_LONG_BYTES - 1, 1, PAIR_LONGS - 1, 0}));
+}
+
 int
 main(void)
 {
@@ -274,6 +402,10 @@ main(void)
 		cmocka_unit_test_setup(pair_peek__made_up_words, setup),
 		cmocka_unit_test_setup(pair_begin__made_up_position, setup),
 		cmocka_unit_test_setup(pair_ring__two_threads, setup),
+		cmocka_unit_test_setup(pair_long__random, setup_longs),
+		cmocka_unit_test_setup(pair_long__stays_near, setup_longs),
+		cmocka_unit_test_setup(pair_long__made_up_returns, setup_longs),
+		cmocka_unit_test_setup(pair_long__made_up_places, setup_longs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

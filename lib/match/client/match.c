@@ -318,7 +318,7 @@ put_head(void *to, const struct pmx_matched *m, uint8_t op, uint8_t flags)
 static APART struct pair *
 begin_aside(struct pmx_context *ctx, struct pmx_addr to)
 {
-	struct pair *p = pairs_approach(ctx, to.context);
+	struct pair *p = pairs_approach(ctx, to.context, PAIR_MATCHED);
 	const uint64_t head[2] = {WIRE_ASIDE, p != NULL ? wire_be64(p->id) : 0};
 
 	if (p == NULL || ctx_send_short(ctx, to, head, NULL, 0) != 0)

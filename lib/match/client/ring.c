@@ -504,6 +504,7 @@ progress_pair(struct pmx_context *ctx, struct pair *p, bool all)
 		else if (!keep_aside(ctx, &a))
 			return;
 		pair_take(&p->flow[PAIR_MATCHED].in, word);
+		ctx_not_idle();
 		if (a.slot != PAIR_LONGS)
 			pair_long_give(&p->shm->side[p->side], a.slot);
 		x->stat.paired++;
