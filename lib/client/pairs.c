@@ -458,6 +458,20 @@ pairs_approach(struct pmx_context *ctx, uint16_t peer, enum pair_kind kind)
 }
 
 bool
+pairs_may_begin(const struct pmx_context *ctx, struct pmx_addr to)
+{
+	if (to.node != ctx->pair_node || to.context == ctx->ctx)
+		return false;
+	const struct pair *p = ctx->pairs->of[to.context].pair;
+
+	if (p == NULL)
+		return ctx->pairs->of[to.context].left <= ASK_AFTER;
+	const uint32_t met = p->shm != NULL ? atomic_load(&p->shm->side[!p->side].met) : 0;
+
+	return p->state == PAIR_JOINS || (p->reads && (met == 0 || met == PAIR_READS));
+}
+
+bool
 pairs_mark(struct pmx_context *ctx, uint16_t peer, uint64_t id, enum pair_kind kind)
 {
 	bool found = false;

@@ -89,6 +89,8 @@ void pairs_hasten(struct pmx_context *ctx, struct pmx_addr to, uint64_t len);
 /* Answer, now and then, who asks for a pair, go on with those that begin, and end those
  * whose other side is gone. To be called with each look for messages. */
 void pairs_look(struct pmx_context *ctx);
+/* Return whether matched messages to that context may soon go by a pair. */
+bool pairs_may_begin(const struct pmx_context *ctx, struct pmx_addr to);
 /* Read the ring of that kind of the pair with that ID from now on: the other side's mark has come.
  * Return whether there is such a pair. */
 bool pairs_mark(struct pmx_context *ctx, uint16_t peer, uint64_t id, enum pair_kind kind);

@@ -3,6 +3,7 @@
  * Contexts of one host that share memory (lib/client/pairs.h), as pairs.sh runs them:
  *
  *   pairs mix NAME SEED PAIRED      random messages of three contexts, order and bytes checked
+ *   pairs large NAME                a first message that is longer than limits.shared_bytes
  *   pairs interrupted NAME          the same while signals are handled
  *   pairs switch NAME               bursts while sharing begins, many times: order
  *   pairs stream NAME               a stream, whatever the primary does, until a line comes
@@ -365,6 +366,39 @@ switch_once(void)
 	}
 	pmx_context_close(a);
 	pmx_context_close(b);
+}
+
+/* ------------------------------------------------------------------ large */
+
+#define LARGE (8u << 20)
+
+/* The engine could not map a message that long, but a pair needs no memory for it. */
+static void
+large(void)
+{
+	struct pmx_context *a = open_context(0), *b = open_context(1);
+	uint8_t *from = must(malloc(LARGE)), *to = must(calloc(1, LARGE));
+	const int64_t until = now_us() + 30000000;
+	pmx_request sent, came = receive_from(b, addr(0), to, LARGE);
+	int result;
+
+	for (uint64_t i = 0; i < LARGE; i++)
+		from[i] = (uint8_t)mix64(i / 8);
+	while ((result = try_send(a, 1, 7, from, LARGE, 0, &sent)) != 0) {
+		if (result != -EAGAIN && result != -ENOBUFS)
+			die_of("pmx_isend", result);
+		pmx_iprobe(b, &(struct pmx_matched){.peer = addr(0), .comm = 99}, NULL);
+		if (now_us() > until)
+			die("no pair within 30 s");
+	}
+	while ((result = pmx_test(b, &came, NULL)) == 0)
+		;
+	must_succeed("pmx_test", result);
+	if (memcmp(from, to, LARGE) != 0)
+		die("other bytes have come");
+	must_succeed("pmx_wait", pmx_wait(a, &sent, NULL, 30000000));
+	free(from);
+	free(to);
 }
 
 /* ------------------------------------------------------------------ stream */
@@ -733,6 +767,8 @@ main(int argc, char **argv)
 	} else if (strcmp(what, "switch") == 0)
 		for (unsigned i = 0; i < SWITCHES; i++)
 			switch_once();
+	else if (strcmp(what, "large") == 0)
+		large();
 	else if (strcmp(what, "stream") == 0)
 		stream();
 	else if (strcmp(what, "sleep") == 0)

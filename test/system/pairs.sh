@@ -21,6 +21,7 @@ begin() { # KEYS of [access]
 		contexts = 8
 		send_buffers = 128
 		receive_buffers = 128
+		shared_bytes = 4194304
 	END
 	primary 0 -l 0 -m 64 || { not_ok pairs_start ""; exit 1; }
 	daemon=$last
@@ -39,6 +40,7 @@ check() { # NAME ARGUMENTS
 
 begin "direct = user"
 for s in 1 2 3; do check "mix_$s" mix "${tag}0" $s 1; done
+check large large "${tag}0"
 check interrupted interrupted "${tag}0"
 check switch switch "${tag}0"
 check sleep sleep "${tag}0"

@@ -542,6 +542,9 @@ send_any(struct pmx_context *ctx, const struct pmx_matched *m, const struct layo
 		result = p != NULL ? offer_aside(ctx, p, m, flags, bytes, len, request)
 				   : send_offer(ctx, m, flags, bytes, len, request);
 	}
+	/* the engine needs the bytes in memory that it maps, which has a limit; a pair does not */
+	if (result == -ENOMEM && p == NULL && pairs_may_begin(ctx, m->peer))
+		result = -EAGAIN;
 	if (result == 0 && diff)
 		layout_sent(l, staging, len);
 	if (result == 0 && r->state == REQUEST_OFFERED)
