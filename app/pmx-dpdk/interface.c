@@ -32,7 +32,7 @@
 #define IPV6_BYTES 48
 #define NODES_MOST 256
 
-/* What the kernel says. */
+/* The kernel says this of it. */
 struct interface {
 	unsigned flags, mtu;
 	bool has4, has6;

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* What the user says of it. NULL: nothing. */
+/* The user says this of it. NULL: nothing. */
 struct interface_wish {
 	const char *name;   /* of the interface */
 	const char *driver; /* udp, af_packet or af_xdp */

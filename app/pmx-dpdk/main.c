@@ -683,8 +683,8 @@ write_config(struct options *o, const char *name, const char *text, size_t len)
 	return result;
 }
 
-/* Make a configuration for the interface, and *argc EAL arguments in *argv. Return 0 or an exit
- * code. */
+/* Make a configuration for the interface, and *argc EAL arguments in *argv. Return -1, or the exit
+ * code if that cannot be. */
 static int
 use_interface(struct options *o, int *argc, char ***argv)
 {
@@ -723,7 +723,7 @@ use_interface(struct options *o, int *argc, char ***argv)
 		args[(*argc)++] = choice.vdev;
 	args[*argc] = NULL;
 	*argv = args;
-	return 0;
+	return -1;
 }
 
 static bool
@@ -735,8 +735,8 @@ would_start(const struct eal_arguments *a, const struct config *c, char *error, 
 		node_config_check_start(c, &host, error, (uint32_t)error_len) == 0;
 }
 
-/* With --link: use ordinary memory if there are not enough hugepages, or not for this user, and the
- * user has said nothing of memory. */
+/* Choose ordinary memory for --link if there are not enough hugepages, or not for this user, and
+ * the user has said nothing of memory. */
 static void
 choose_memory(const struct options *o, const struct config *c, struct eal_arguments *a, int *argc,
 	char **argv)
@@ -814,8 +814,9 @@ run(int eal_argc, char **eal_argv, const struct options *o)
 	return result;
 }
 
-int
-main(int argc, char **argv)
+/* Read the options. Return the exit code with which the program ends now, or -1. */
+static int
+read_options(int argc, char **argv, struct options *o)
 {
 	static const struct option longs[] = {{"check", no_argument, NULL, 'c'},
 		{"take-over", no_argument, NULL, 't'}, {"config-doc", no_argument, NULL, 'd'},
@@ -824,48 +825,36 @@ main(int argc, char **argv)
 		{"nodes", required_argument, NULL, 'n'}, {"node", required_argument, NULL, 'o'},
 		{"driver", required_argument, NULL, 'D'}, {"name", required_argument, NULL, 'N'},
 		{0}};
-	struct options o = {.ready_fd = -1};
-	int eal_argc = 1, opt;
+	int opt;
 
-	/* arguments before "--" are for the EAL */
-	for (int i = 1; i < argc; i++) {
-		if (strcmp(argv[i], "--") == 0) {
-			eal_argc = i;
-			argv[i] = argv[0];
-			break;
-		}
-	}
-	char **rest = eal_argc > 1 || (argc > 1 && argv[1] == argv[0]) ? argv + eal_argc : argv;
-	int rest_argc = argc - (int)(rest - argv);
-
-	while ((opt = getopt_long(rest_argc, rest, "h", longs, NULL)) != -1) {
+	while ((opt = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
 		switch (opt) {
 		case 'c':
-			o.check = true;
+			o->check = true;
 			break;
 		case 't':
-			o.take_over = true;
+			o->take_over = true;
 			break;
 		case 'd':
 			node_config_print_doc(stdout);
 			return 0;
 		case 'r':
-			o.ready_fd = atoi(optarg);
+			o->ready_fd = atoi(optarg);
 			break;
 		case 'l':
-			o.link.name = optarg;
+			o->link.name = optarg;
 			break;
 		case 'n':
-			o.link.nodes = optarg;
+			o->link.nodes = optarg;
 			break;
 		case 'o':
-			o.link.node = optarg;
+			o->link.node = optarg;
 			break;
 		case 'D':
-			o.link.driver = optarg;
+			o->link.driver = optarg;
 			break;
 		case 'N':
-			o.link.instance = optarg;
+			o->link.instance = optarg;
 			break;
 		case 'v':
 			printf("pmx-dpdk %s\n", PMX_VERSION);
@@ -878,12 +867,32 @@ main(int argc, char **argv)
 			return 2;
 		}
 	}
-	if (optind != rest_argc - (o.link.name == NULL)) {
+	if (optind != argc - (o->link.name == NULL)) {
 		fputs(usage, stderr);
-		return 2;
+		return EXIT_WRONG;
 	}
-	o.config = rest[optind];
-	const int wrong = o.link.name != NULL ? use_interface(&o, &eal_argc, &argv) : 0;
+	o->config = argv[optind];
+	return -1;
+}
 
-	return wrong != 0 ? wrong : run(eal_argc, argv, &o);
+int
+main(int argc, char **argv)
+{
+	struct options o = {.ready_fd = -1};
+	int eal_argc = 1;
+
+	/* arguments before "--" are for the EAL */
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--") == 0) {
+			eal_argc = i;
+			argv[i] = argv[0];
+			break;
+		}
+	}
+	char **rest = eal_argc > 1 || (argc > 1 && argv[1] == argv[0]) ? argv + eal_argc : argv;
+	int code = read_options(argc - (int)(rest - argv), rest, &o);
+
+	if (code < 0 && o.link.name != NULL)
+		code = use_interface(&o, &eal_argc, &argv);
+	return code >= 0 ? code : run(eal_argc, argv, &o);
 }

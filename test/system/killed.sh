@@ -34,9 +34,14 @@ config() { # NODE
 	END
 }
 
-# What must be as before: also regions and open contexts. Those of node 1 are its partner's alone.
+# What must be as before: also regions and open contexts. Those of node 1 are its partner's alone; what the near partner keeps for
+# transfers, 64 KiB a piece with a descriptor and a mapping, is its own too.
 holdings() {
-	books 0 "${primaries[0]}" contexts memory
+	local own=0
+	[ "$book" != near ] || own=$("$build/app/pmx-ctl" --instance "${tag}0" --json memory | python3 -c 'import json, sys
+print(sum(c["mapped_pieces"] for c in json.load(sys.stdin)["contexts"] if c["context"] == 15))')
+	books 0 "${primaries[0]}" contexts memory | awk -v own="$own" '{for (i = 1; i <= NF; i++) {
+		if ($i ~ /^(fds|maps)_0=/) {split($i, a, "="); $i = a[1] "=" a[2] - own}; printf "%s ", $i}}'
 	books 1 ""
 }
 
