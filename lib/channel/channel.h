@@ -34,7 +34,7 @@
 
 #define CHANNEL_MAGIC 0x504D5843484E3031u /* "PMXCHN01" */
 /* Incremented with every change of anything in this file, slot_ring.h or struct lhs_entry. */
-#define CHANNEL_ABI   20
+#define CHANNEL_ABI   21
 #define CHANNEL_NAME  "pmx_%u_ch_%u" /* memzone: node, context */
 
 enum channel_state {
@@ -61,6 +61,12 @@ enum channel_state {
 struct pin_counters {
 	uint64_t hits, misses, evictions;     /* of this context */
 	uint64_t invalidations, pinned_bytes; /* of its process */
+};
+
+/* The client's messages past the engine, plain and matched, for pmx-ctl to show. */
+struct pair_counters {
+	uint64_t pairs; /* contexts with which it shares memory now */
+	uint64_t sent, received;
 };
 
 /* Written by the engine and read by the client, except where a comment says otherwise. */
@@ -102,6 +108,8 @@ struct channel_shm {
 	uint32_t pairs;               /* contexts of one user may share memory: pair.h */
 	_Atomic uint32_t pairs_asked; /* changes when another context asks for it */
 	_Atomic uint32_t rtt_ns;      /* round trip to the node of the last OFFER; 0: not known */
+	_Atomic uint32_t stopped;     /* the context is stopped: it sends and receives nothing past
+				       * the engine either */
 	_Atomic uint32_t state;       /* enum channel_state */
 	/* positions, each in a cache line of its own, so that the two sides share none */
 	_Alignas(64) _Atomic uint32_t engine_sleeps;   /* written by the engine: ring its
@@ -123,6 +131,7 @@ struct channel_shm {
 	 * word is of the node that it watches by that place, and writes 0 when that is another
 	 * one */
 	_Alignas(64) _Atomic uint64_t watch[WATCHES_MAX];
+	_Alignas(64) struct pair_counters paired; /* written by the client */
 	_Alignas(64) struct pin_counters pins;    /* written by the client */
 	_Atomic uint8_t revoked[REGIONS_WATCHED]; /* written by the client: the memory is no
 						   * longer what was registered */

@@ -96,7 +96,7 @@ release(struct pmx_context *ctx, struct pair *p)
 	if (x->from == p)
 		x->from = p->next;
 	unlink_from(&x->all, p);
-	x->count--;
+	ctx->shm->paired.pairs = --x->count;
 	if (p->shm != NULL)
 		atomic_store(&p->shm->side[p->side].closed, 1);
 	if (p->process >= 0)
@@ -408,7 +408,7 @@ ask(struct pmx_context *ctx, uint64_t peer)
 		.serial = ++x->serial,
 	};
 	x->all = p;
-	x->count++;
+	ctx->shm->paired.pairs = ++x->count;
 	if (x->of[p->ctx].pair != NULL)
 		end(ctx, x->of[p->ctx].pair); /* that was with one before it */
 	x->of[p->ctx].pair = p;
@@ -567,7 +567,7 @@ bool
 pairs_landed(const struct pmx_context *ctx)
 {
 	for (struct pair *p = ctx->pairs != NULL ? ctx->pairs->all : NULL; p != NULL; p = p->next) {
-		if (pair_has(p, PAIR_MATCHED))
+		if (pair_has(p, PAIR_MATCHED) && !ctx_stopped(ctx))
 			return true;
 		if (p->offered != 0 &&
 			atomic_load_explicit(&p->shm->side[!p->side].fetched,
@@ -682,6 +682,7 @@ pairs_rejoined(struct pmx_context *ctx)
 	}
 	ctx->pair_node = ctx->shm->pairs ? ctx->node->number : PAIR_NONE;
 	ctx->pairs->asked = 0;
+	ctx->shm->paired.pairs = ctx->pairs->count;
 	for (struct pair *p = ctx->pairs->all; p != NULL; p = p->next) {
 		listen_to(ctx, p);
 		for (unsigned k = 0; k < PAIR_KINDS; k++) {

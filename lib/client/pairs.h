@@ -161,14 +161,23 @@ pair_sends(const struct pair *p, enum pair_kind kind)
 	return likely(p != NULL && p->flow[kind].sends && !pair_is_closed(p));
 }
 
+/* Return whether the context is stopped (lib/preempt). */
+static inline bool
+ctx_stopped(const struct pmx_context *ctx)
+{
+	return unlikely(atomic_load_explicit(&ctx->shm->stopped, memory_order_relaxed) != 0);
+}
+
 /* Set *at to where a message of len bytes is to be written, for pair_send(). 0; -EPIPE: the engine
- * is gone; -EAGAIN: the ring is full, and the pair may have ended. */
+ * is gone; -EAGAIN: the ring is full, and the pair may have ended, or the context is stopped. */
 static inline int
 pair_message(struct pmx_context *ctx, struct pair *p, enum pair_kind kind, uint32_t len,
 	uint8_t **at)
 {
 	if (unlikely(ctx_gone(ctx)))
 		return -EPIPE;
+	if (ctx_stopped(ctx))
+		return -EAGAIN;
 	*at = pair_begin(&p->flow[kind].out, len);
 	if (likely(*at != NULL))
 		return 0;
@@ -214,6 +223,7 @@ static inline void
 pair_sent(struct pmx_context *ctx, struct pair *p)
 {
 	ctx->stat.sent++;
+	ctx->shm->paired.sent++;
 	ctx->pairs->turns++;
 	pair_tell(p);
 }

@@ -317,13 +317,15 @@ plain_receive(struct pmx_context *ctx, struct pmx_message *msgs, unsigned n)
 	/* each in turn, from the one behind that which was read last */
 	struct pair *p = x->from != NULL ? x->from : x->all;
 
-	for (uint32_t i = x->count; i > 0 && p != NULL && k < n; i--) {
+	for (uint32_t i = ctx_stopped(ctx) ? 0 : x->count; i > 0 && p != NULL && k < n; i--) {
 		x->from = p->next;
 		if (pair_receives(p, PAIR_PLAIN, landed))
 			k += receive_from(ctx, p, msgs + k, n - k);
 		p = x->from != NULL ? x->from : x->all;
 	}
 	ctx->stat.received += k;
+	if (k != 0)
+		ctx->shm->paired.received += k;
 	return k;
 }
 
@@ -349,7 +351,7 @@ plain_landed(struct pmx_context *ctx)
 {
 	for (const struct pair *p = ctx->pairs != NULL ? ctx->pairs->all : NULL; p != NULL;
 		p = p->next) {
-		if (pair_has(p, PAIR_PLAIN))
+		if (pair_has(p, PAIR_PLAIN) && !ctx_stopped(ctx))
 			return true;
 	}
 	return false;

@@ -324,10 +324,15 @@ add_context(struct rte_tel_data *d, const struct channel *ch)
 {
 	struct rte_tel_data *c = rte_tel_data_alloc();
 	static const char *const states[] = {"closed", "open", "closing", "ending"};
+	struct pair_counters paired;
 	char name[16];
 
 	if (c == NULL)
 		return;
+	/* this may be a thin client's memory, which must not be unmapped meanwhile */
+	pthread_mutex_lock(&node->mappings.lock);
+	memcpy(&paired, &ch->shm->paired, sizeof(paired));
+	pthread_mutex_unlock(&node->mappings.lock);
 	rte_tel_data_start_dict(c);
 	rte_tel_data_add_dict_string(c, "state",
 		ch->state == CHANNEL_OPEN && ch->stopped ? "stopped" : states[ch->state & 3]);
@@ -347,6 +352,9 @@ add_context(struct rte_tel_data *d, const struct channel *ch)
 	rte_tel_data_add_dict_uint(c, "matched_waiting", ch->matched.lhs.pos - ch->matched.lhs_pos);
 	rte_tel_data_add_dict_uint(c, "lhs_waiting", ch->plain.lhs.pos - ch->plain.lhs_pos);
 	rte_tel_data_add_dict_uint(c, "bad", ch->bad);
+	rte_tel_data_add_dict_uint(c, "pairs", paired.pairs);
+	rte_tel_data_add_dict_uint(c, "paired_sent", paired.sent);
+	rte_tel_data_add_dict_uint(c, "paired_received", paired.received);
 	snprintf(name, sizeof(name), "%u", ch->ctx);
 	rte_tel_data_add_dict_container(d, name, c, 0);
 }

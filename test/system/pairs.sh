@@ -48,7 +48,7 @@ check killed killed "${tag}0"
 for s in 1 2; do check "hostile_$s" hostile "${tag}0" $s; done
 check after mix "${tag}0" 4 1
 for s in 1 2 3; do check "plain_mix_$s" plain-mix "${tag}0" $s 1; done
-for case in turns full sleep killed forked apart; do check "plain_$case" plain-$case "${tag}0"; done
+for case in turns full stopped sleep killed forked apart; do check "plain_$case" plain-$case "${tag}0"; done
 for s in 1 2; do check "plain_hostile_$s" plain-hostile "${tag}0" $s; done
 check plain_after plain-mix "${tag}0" 4 1
 export PMX_ATTACH=secondary
@@ -63,6 +63,11 @@ streams() { # NAME CASE
 	start_fed "$dir/$1.log" timeout 120 "$pairs" "$2" "${tag}0"
 	stream=$last
 	wait_for 60 grep -q paired "$dir/$1.log" || not_ok "pairs__${1}_begins" "" "$dir/$1.log"
+	"$build/app/pmx-ctl" --instance "${tag}0" --json contexts >"$dir/contexts"
+	python3 -c 'import json, sys
+c = {x["context"]: x for x in json.load(sys.stdin)}
+sys.exit(not (c[0]["pairs"] == c[1]["pairs"] == 1 and 0 < c[1]["paired_received"] <= c[0]["paired_sent"] + 1000))' <"$dir/contexts" &&
+		ok "pairs__${1}_is_shown" || not_ok "pairs__${1}_is_shown" "" "$dir/contexts"
 	for turn in 1 2; do
 		OPTIONS=(--take-over)
 		primary 0 -l 0 -m 64 || not_ok "pairs__${1}_take_over_$turn" ""

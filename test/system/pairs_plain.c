@@ -6,6 +6,7 @@
  *                                     released in any order: order and bytes checked
  *   pairs plain-turns NAME            a context that always has messages by the engine
  *   pairs plain-full NAME             a receiver that releases nothing, and one that is gone
+ *   pairs plain-stopped NAME          a context that is stopped, and goes on
  *   pairs plain-stream NAME           a stream, whatever the primary does, until a line comes
  *   pairs plain-sleep NAME            both sides sleep between messages
  *   pairs plain-killed NAME           a receiver is killed, and another takes its number
@@ -25,6 +26,7 @@
 #include "client/pairs.h"
 #include "helpers.h"
 #include "pairs.h"
+#include "pmx/preempt.h"
 
 #define CONTEXTS 3
 #define STEPS    60000
@@ -485,6 +487,44 @@ full(void)
 	free(held);
 }
 
+/* A context that is stopped sends and receives nothing by pairs either, and later goes on where it
+ * was; it sleeps meanwhile. */
+static void
+stopped(void)
+{
+	struct pmx_context *a = open_context(0), *b = open_context(1);
+	const uint64_t word = 77;
+	struct pmx_message m;
+
+	join(a, 0, b, 1);
+	join(b, 1, a, 0);
+	send_word(a, 1, 0);
+	must_succeed("pmx_context_stop", pmx_context_stop(b));
+	for (unsigned i = 1; i < 100; i++)
+		send_word(a, 1, i);
+	for (unsigned i = 0; i < 1000; i++) {
+		if (pmx_receive(b, &m) != 0)
+			die("a context that is stopped receives");
+		int result = pmx_send_copy(b, addr(0), &word, sizeof(word), NULL);
+
+		if (result != -EAGAIN)
+			die_of("a send of a context that is stopped", result);
+	}
+	if (pmx_before_select(b) != 0)
+		die("a context that is stopped does not sleep");
+	pmx_after_select(b);
+	if (pmx_receive(a, &m) != 0)
+		die("a context that is stopped has sent");
+	must_succeed("pmx_context_start", pmx_context_start(b));
+	for (unsigned i = 0; i < 100; i++) {
+		if (pmx_receive_wait(b, &m, 30 * SECOND) != 1 || word_of(b, &m) != i)
+			die("message %u did not come when the context went on", i);
+	}
+	send_word(b, 0, 7);
+	if (pmx_receive_wait(a, &m, 30 * SECOND) != 1 || word_of(a, &m) != 7 || !goes_aside(b, 0))
+		die("the context does not go on");
+}
+
 /* ------------------------------------------------------------------ processes */
 
 static void
@@ -823,6 +863,8 @@ plain(const char *name, int argc, char **argv)
 		turns();
 	else if (strcmp(name, "full") == 0)
 		full();
+	else if (strcmp(name, "stopped") == 0)
+		stopped();
 	else if (strcmp(name, "stream") == 0)
 		stream();
 	else if (strcmp(name, "sleep") == 0)

@@ -508,6 +508,7 @@ progress_pair(struct pmx_context *ctx, struct pair *p, bool all)
 		if (a.slot != PAIR_LONGS)
 			pair_long_give(&p->shm->side[p->side], a.slot);
 		x->stat.paired++;
+		ctx->shm->paired.received++;
 	}
 	if (likely(found == PAIR_FOUND || (found == PAIR_NOTHING && p->state != PAIR_ENDED)))
 		return;

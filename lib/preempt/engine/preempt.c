@@ -48,6 +48,7 @@ becomes(struct engine *e, struct channel *ch, enum preempted state)
 	if (state == PREEMPTED_DRAINS)
 		service_busy(e, PREEMPT_SERVICE);
 	ch->stopped = state != PREEMPTED_NOT;
+	atomic_store_explicit(&ch->shm->stopped, ch->stopped, memory_order_relaxed);
 	atomic_store_explicit(&ch->preempted, state, memory_order_release);
 }
 
@@ -125,7 +126,8 @@ go_on(struct engine *e, struct channel *ch)
 	}
 	proto_ctx_thaw(e->proto, ch->plain.endpoint, e->now);
 	proto_ctx_thaw(e->proto, ch->matched.endpoint, e->now);
-	turns_busy(e, ch); /* for what it has submitted meanwhile */
+	turns_busy(e, ch);    /* for what it has submitted meanwhile */
+	channel_touch(e, ch); /* it may sleep, while messages past the engine wait */
 	local_drain(e, &ch->plain, NULL, NULL);
 	local_drain(e, &ch->matched, NULL, NULL);
 }
