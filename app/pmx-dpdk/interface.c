@@ -148,6 +148,15 @@ is_own(const struct interface *f, const char *host)
 	return own;
 }
 
+static bool
+read_number(const char *text, long *number)
+{
+	char *end;
+
+	*number = strtol(text, &end, 10);
+	return *text != 0 && *end == 0 && *number >= 0;
+}
+
 /* Write the nodes that the user has listed to `table`, and this one's number to *own. */
 static int
 listed_nodes(const struct interface_wish *w, const struct interface *f, FILE *table, long *own,
@@ -157,15 +166,18 @@ listed_nodes(const struct interface_wish *w, const struct interface *f, FILE *ta
 	long n = 0;
 
 	*own = -1;
-	for (char *host = list != NULL ? strtok_r(list, ", ", &save) : NULL;
-		host != NULL && n < NODES_MOST; host = strtok_r(NULL, ", ", &save), n++) {
+	for (char *host = list != NULL ? strtok_r(list, ", ", &save) : NULL; host != NULL;
+		host = strtok_r(NULL, ", ", &save), n++) {
 		if (*own < 0 && is_own(f, host))
 			*own = n;
 		fprintf(table, "%ld = %s\n", n, host);
 	}
 	free(list);
-	if (w->node != NULL)
-		*own = atol(w->node);
+	if (n > NODES_MOST)
+		return wrong(error, error_len, "--nodes: %ld nodes, and %d are the most here", n,
+			NODES_MOST);
+	if (w->node != NULL && !read_number(w->node, own))
+		return wrong(error, error_len, "--node %s: not a number", w->node);
 	if (*own < 0 || *own >= n)
 		return wrong(error, error_len,
 			"--nodes %s: none of them is this host, whose %s has %s: add it, or say "
@@ -183,6 +195,11 @@ network_nodes(const struct interface_wish *w, const struct interface *f, FILE *t
 	const uint32_t ip = ntohl(f->ip4.s_addr), mask = ntohl(f->mask.s_addr), hosts = ~mask;
 	char text[INET_ADDRSTRLEN];
 
+	if (w->node != NULL)
+		return wrong(error, error_len,
+			"--node %s: without --nodes numbers are those of the addresses on %s: list "
+			"the nodes for others",
+			w->node, w->name);
 	if (hosts < 2 || hosts >= 1u << HOST_BITS)
 		return wrong(error, error_len,
 			"--link %s: the network of %s/%d is too %s for node numbers out of its "

@@ -56,6 +56,9 @@ static bool given;  /* another primary has taken over: nothing must be closed or
 static bool took;   /* the node has started, or has taken over */
 static bool linked; /* the instance's directory was a link to the primary that is taken over from */
 
+static char link_config[RUN_DIR_MAX + 80];     /* the file of --link, or "" */
+static char link_config_new[RUN_DIR_MAX + 96]; /* its name until this is the primary of its name */
+
 static const char usage[] =
 	"Usage: pmx-dpdk [EAL arguments --] [options] CONFIG | --link INTERFACE [...]\n"
 	"\n"
@@ -114,6 +117,14 @@ struct options {
 
 /* ------------------------------------------------------------------ one instance per node */
 
+/* Give the configuration of --link its name, since this is the primary of that name now. */
+static void
+keep_link_config(void)
+{
+	if (link_config_new[0] != 0 && rename(link_config_new, link_config) == 0)
+		link_config_new[0] = 0;
+}
+
 /* Open the file, and take its lock. If that fails, return false: then *fd is -1, or it is the file
  * without a lock that counts. */
 static bool
@@ -155,7 +166,6 @@ clear_numbers(const char *dir)
 		int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 
 		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) {
-			unlink(path);
 			strcpy(path + strlen(path) - 4, ".sock");
 			if (is_stale_socket(path))
 				unlink(path);
@@ -551,11 +561,14 @@ serve(const struct options *o, struct config *config)
 	result = o->take_over ? take_over(config, &taken, error, sizeof(error))
 			      : node_start(&node, config, error, sizeof(error));
 	took = result == 0;
+	if (took)
+		keep_link_config();
 	if (result != 0) {
 		fprintf(stderr, "pmx-dpdk: %s\n", error);
 		return o->take_over ? EXIT_FAILED : exit_code(result);
 	}
-	if (reload_begin(node, &read, o->config, error, sizeof(error)) != 0)
+	if (reload_begin(node, &read, link_config[0] != 0 ? link_config : o->config, error,
+		    sizeof(error)) != 0)
 		fprintf(stderr, "pmx-dpdk: 'pmx-ctl reload' will not work: %s\n", error);
 	telemetry_serve(node);
 	if (rte_pdump_init() == 0)
@@ -652,14 +665,12 @@ start(int eal_argc, char **eal_argv, const struct eal_arguments *given_arguments
 #define PAGE_BYTES 4096
 #define SPARE_MIB  64 /* of ordinary memory, beside what the node needs at least */
 
-static char link_config[RUN_DIR_MAX + 80]; /* the file that --link has made, or "" */
-
 /* Write the configuration where the primary and `pmx-ctl reload` read it; for --check to a file
  * without a name, and to stdout. Return 0 or -errno. */
 static int
 write_config(struct options *o, const char *name, const char *text, size_t len)
 {
-	static char path[sizeof(link_config)];
+	static char path[sizeof(link_config_new)];
 	int fd, result = o->check ? 0 : run_dir_make(path, RUN_DIR_MAX);
 
 	if (result != 0)
@@ -671,8 +682,10 @@ write_config(struct options *o, const char *name, const char *text, size_t len)
 	} else {
 		snprintf(path + strlen(path), sizeof(path) - strlen(path), "/%s.ini", name);
 		unlink(path);
-		fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 		snprintf(link_config, sizeof(link_config), "%s", path);
+		snprintf(link_config_new, sizeof(link_config_new), "%s.%d", path, getpid());
+		snprintf(path, sizeof(path), "%s", link_config_new);
+		fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 	}
 	o->config = path;
 	if (fd < 0)
@@ -894,5 +907,8 @@ main(int argc, char **argv)
 
 	if (code < 0 && o.link.name != NULL)
 		code = use_interface(&o, &eal_argc, &argv);
-	return code >= 0 ? code : run(eal_argc, argv, &o);
+	code = code >= 0 ? code : run(eal_argc, argv, &o);
+	if (link_config_new[0] != 0)
+		unlink(link_config_new);
+	return code;
 }

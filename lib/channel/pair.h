@@ -284,8 +284,10 @@ pair_long_begin(struct pair_longs *x, uint32_t len, struct pair_long *l)
 		return false;
 	for (; i < x->count && x->of[i].start - start < room; i++)
 		start = x->of[i].end;
-	if (i == x->count && room > PAIR_LONG_BYTES - start)
+	if (i == x->count && room > PAIR_LONG_BYTES - start) {
+		x->look_at = 0; /* what was given back meanwhile may be enough */
 		return false;
+	}
 	*l = (struct pair_long){start, len, (uint32_t)__builtin_ctzll(~x->used), 0};
 	for (uint32_t k = x->count++; k > i; k--)
 		x->of[k] = x->of[k - 1];

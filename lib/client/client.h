@@ -160,8 +160,8 @@ struct client_aside {
 		const struct pmx_buffer *buf, uint32_t len);
 	/* Receive up to n messages. Return how many. */
 	unsigned (*receive)(struct pmx_context *ctx, struct pmx_message *msgs, unsigned n);
-	/* Take `e`, the next entry of ctx->lhs, which came from this node in a bulk buffer, if it
-	 * is a mark (pairs.h, note 1). Return whether it was one. */
+	/* Take `e`, the next entry of ctx->lhs, which came from this node, if it is a mark
+	 * (pairs.h, note 1). Return whether it was one. */
 	bool (*take_mark)(struct pmx_context *ctx, const struct lhs_entry *e);
 	/* Give back the memory of a message that came past the engine; do nothing for others. */
 	void (*give_back)(struct pmx_context *ctx, const struct pmx_message *msg);

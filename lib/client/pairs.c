@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -22,16 +23,18 @@
 #include "channel/passing.h"
 #include "client/pairs.h"
 
-#define PAIRS_MAX   128   /* of a context */
-#define ASK_AFTER   32    /* messages; a long one counts for as many as it has PAIR_EAGER bytes */
-#define ASK_AGAIN   65535 /* ... after the primary has refused */
-#define LOOK_EVERY  256   /* turns, but at most once in ... */
-#define LOOK_US     500
-#define ANSWER_MOST 16 /* in one look */
-#define WAKES       8  /* taken from a socket at once */
-#define SLEEP_TURNS 32 /* looks that a sleep is worth */
+#define PAIRS_MAX       128 /* of a context */
+/* messages; a long one counts for as many as it has PAIR_EAGER bytes */
+#define ASK_AFTER       32
+#define ASK_AGAIN       65535 /* ... after the primary has refused */
+#define LOOK_EVERY      256   /* turns, but at most once in ... */
+#define LOOK_US         500
+#define ANSWER_MOST     16 /* in one look */
+#define ANSWER_AGAIN_MS 1000
+#define WAKES           8  /* taken from a socket at once */
+#define SLEEP_TURNS     32 /* looks that a sleep is worth */
 /* offers that only those that are expected may be */
-#define EXPECTED    (PAIR_OFFERS / 4)
+#define EXPECTED        (PAIR_OFFERS / 4)
 
 /* ------------------------------------------------------------------ life */
 
@@ -96,7 +99,7 @@ release(struct pmx_context *ctx, struct pair *p)
 	if (x->from == p)
 		x->from = p->next;
 	unlink_from(&x->all, p);
-	ctx->shm->paired.pairs = --x->count;
+	x->count--;
 	if (p->shm != NULL)
 		atomic_store(&p->shm->side[p->side].closed, 1);
 	if (p->process >= 0)
@@ -308,6 +311,7 @@ meet(struct pair *p)
 	}
 	p->state = PAIR_OPEN;
 	p->reads = is_readable(p, &hello);
+	p->in_place = p->reads && prctl(PR_GET_DUMPABLE) == 1;
 	atomic_store(&p->shm->side[p->side].met, p->reads ? PAIR_READS : PAIR_MEETS);
 	return true;
 }
@@ -408,7 +412,7 @@ ask(struct pmx_context *ctx, uint64_t peer)
 		.serial = ++x->serial,
 	};
 	x->all = p;
-	ctx->shm->paired.pairs = ++x->count;
+	x->count++;
 	if (x->of[p->ctx].pair != NULL)
 		end(ctx, x->of[p->ctx].pair); /* that was with one before it */
 	x->of[p->ctx].pair = p;
@@ -419,6 +423,104 @@ ask(struct pmx_context *ctx, uint64_t peer)
 	if (result != 0)
 		release(ctx, p);
 	return result;
+}
+
+/* ------------------------------------------------------------------ looking */
+
+/* Take what the other side sent by the socket: its hello, or bytes that only wake this context. The
+ * end of the socket ends the pair, which may be gone afterwards. */
+static void
+hear(struct pmx_context *ctx, struct pair *p)
+{
+	char wake[WAKES];
+	ssize_t n;
+
+	if (p->state == PAIR_JOINS) {
+		const uint16_t peer = p->ctx;
+
+		if (!meet(p)) {
+			release(ctx, p);
+			ctx->pairs->of[peer].left = ASK_AGAIN;
+		}
+		return;
+	}
+	do
+		n = recv(p->socket, wake, sizeof(wake), MSG_DONTWAIT);
+	while (n > 0);
+	if (n == 0 || (errno != EAGAIN && errno != EINTR))
+		end(ctx, p);
+}
+
+/* Answer those who ask for a pair. Those that cannot be answered now are again in a second. */
+static void
+answer(struct pmx_context *ctx)
+{
+	struct pairs *x = ctx->pairs;
+	const uint32_t asked = atomic_load_explicit(&ctx->shm->pairs_asked, memory_order_relaxed);
+	int result = 0;
+
+	if (asked == x->asked || ctx_gone(ctx) || x->heard_at < x->ask_at)
+		return;
+	for (unsigned i = 0; i < ANSWER_MOST && result == 0; i++)
+		result = ask(ctx, PAIR_ANY);
+	if (result == -ENOENT)
+		x->asked = asked;
+	else if (result != 0)
+		x->ask_at = x->heard_at + ANSWER_AGAIN_MS;
+}
+
+/* Tell the receiver to read the ring without a mark. */
+static void
+no_mark_comes(struct pair *p, enum pair_kind kind)
+{
+	p->flow[kind].marking = false;
+	atomic_store(&p->shm->side[p->side].say[kind].engines, 1);
+	pair_tell(p);
+}
+
+/* See what became of marks. One that ended with an error has reached nobody, and neither did
+ * anything that was sent before it and has not. */
+static void
+look_at_marks(struct pmx_context *ctx, struct pair *p)
+{
+	for (unsigned k = 0; k < PAIR_KINDS; k++) {
+		int result = p->flow[k].marking ? ctx_send_result(ctx, p->flow[k].mark) : 0;
+
+		if (result < 0)
+			no_mark_comes(p, k);
+		else if (result == 1)
+			p->flow[k].marking = false;
+	}
+}
+
+static void
+look(struct pmx_context *ctx)
+{
+	struct pairs *x = ctx->pairs;
+	struct pollfd fds[2 * PAIRS_MAX];
+	struct pair *of[PAIRS_MAX];
+	unsigned n = 0;
+
+	x->heard_at = clock_coarse_ms();
+	answer(ctx);
+	ctx->shm->paired.pairs = x->count;
+	for (struct pair *p = x->all, *next; p != NULL; p = next) {
+		next = p->next;
+		if (p->state == PAIR_ENDED)
+			continue;
+		look_at_marks(ctx, p);
+		fds[2 * n] = (struct pollfd){.fd = p->socket, .events = POLLIN | POLLRDHUP};
+		fds[2 * n + 1] = (struct pollfd){.fd = p->process, .events = POLLIN};
+		of[n++] = p;
+	}
+	if (n == 0 || poll(fds, 2 * n, 0) <= 0)
+		return;
+	for (unsigned i = 0; i < n; i++) {
+		if (fds[2 * i + 1].revents != 0)
+			end(ctx, of[i]);
+		else if (fds[2 * i].revents != 0)
+			hear(ctx, of[i]);
+	}
 }
 
 void
@@ -433,10 +535,15 @@ pairs_hasten(struct pmx_context *ctx, struct pmx_addr to, uint64_t len)
 	*left = worth < *left ? (uint16_t)(*left - worth) : 0;
 }
 
-struct pair *
-pairs_approach(struct pmx_context *ctx, uint16_t peer, enum pair_kind kind)
+/* Return the pair with that context, if messages of that kind may be sent by it, or do what leads
+ * to one. */
+static struct pair *
+approach(struct pmx_context *ctx, uint16_t peer, enum pair_kind kind)
 {
 	struct pairs *x = ctx->pairs;
+
+	if (clock_coarse_ms() - x->heard_at >= PAIRS_STALE_MS && x->all != NULL)
+		look(ctx);
 	struct pair *p = x->of[peer].pair;
 
 	if (p == NULL) {
@@ -455,6 +562,30 @@ pairs_approach(struct pmx_context *ctx, uint16_t peer, enum pair_kind kind)
 		return NULL;
 	}
 	return kind == PAIR_PLAIN || (p->reads && met == PAIR_READS) ? p : NULL;
+}
+
+struct pair *
+pairs_begin(struct pmx_context *ctx, struct pmx_addr to, enum pair_kind kind, uint64_t first)
+{
+	struct pair *p = approach(ctx, to.context, kind);
+
+	if (p == NULL || p->flow[kind].sends)
+		return p;
+	const uint64_t words[2] = {first, wire_be64(p->id)};
+	struct pair_flow *f = &p->flow[kind];
+	struct pmx_buffer buf;
+
+	if (pmx_get_send_buffer(ctx, sizeof(words), &buf) != 0)
+		return NULL;
+	memcpy(buf.data, words, sizeof(words));
+	if (ctx_submit(ctx, to, &buf, kind == PAIR_PLAIN ? SUBMIT_SEND : SUBMIT_MATCHED,
+		    &f->mark) != 0) {
+		pmx_discard_buffer(ctx, &buf);
+		return NULL;
+	}
+	ctx->stat.sent--; /* the application did not send it, but it will be counted */
+	f->sends = f->marking = true;
+	return p;
 }
 
 bool
@@ -485,66 +616,6 @@ pairs_mark(struct pmx_context *ctx, uint16_t peer, uint64_t id, enum pair_kind k
 	ctx->pairs->turns = LOOK_EVERY; /* its hello may not have been heard yet */
 	ctx->pairs->looked_at = 0;
 	return found;
-}
-
-/* ------------------------------------------------------------------ looking */
-
-/* Take what the other side sent by the socket: its hello, or bytes that only wake this context. The
- * end of the socket ends the pair, which may be gone afterwards. */
-static void
-hear(struct pmx_context *ctx, struct pair *p)
-{
-	char wake[WAKES];
-	ssize_t n;
-
-	if (p->state == PAIR_JOINS) {
-		const uint16_t peer = p->ctx;
-
-		if (!meet(p)) {
-			release(ctx, p);
-			ctx->pairs->of[peer].left = ASK_AGAIN;
-		}
-		return;
-	}
-	do
-		n = recv(p->socket, wake, sizeof(wake), MSG_DONTWAIT);
-	while (n > 0);
-	if (n == 0 || (errno != EAGAIN && errno != EINTR))
-		end(ctx, p);
-}
-
-static void
-look(struct pmx_context *ctx)
-{
-	struct pairs *x = ctx->pairs;
-	uint32_t asked = atomic_load_explicit(&ctx->shm->pairs_asked, memory_order_relaxed);
-	struct pollfd fds[2 * PAIRS_MAX];
-	struct pair *of[PAIRS_MAX];
-	unsigned n = 0;
-
-	if (asked != x->asked && !ctx_gone(ctx)) {
-		unsigned i = 0;
-
-		while (i < ANSWER_MOST && ask(ctx, PAIR_ANY) == 0)
-			i++;
-		x->asked = i < ANSWER_MOST ? asked : x->asked;
-	}
-	for (struct pair *p = x->all, *next; p != NULL; p = next) {
-		next = p->next;
-		if (p->state == PAIR_ENDED)
-			continue;
-		fds[2 * n] = (struct pollfd){.fd = p->socket, .events = POLLIN | POLLRDHUP};
-		fds[2 * n + 1] = (struct pollfd){.fd = p->process, .events = POLLIN};
-		of[n++] = p;
-	}
-	if (n == 0 || poll(fds, 2 * n, 0) <= 0)
-		return;
-	for (unsigned i = 0; i < n; i++) {
-		if (fds[2 * i + 1].revents != 0)
-			end(ctx, of[i]);
-		else if (fds[2 * i].revents != 0)
-			hear(ctx, of[i]);
-	}
 }
 
 void
@@ -600,7 +671,7 @@ pair_offer(struct pair *p, const void *bytes, uint32_t request, bool expected)
 int
 pairs_fetch(struct pmx_context *ctx, uint32_t serial, uint32_t offer, void *to, uint64_t len)
 {
-	struct pair *p = ctx->pairs->all;
+	struct pair *p = ctx->pairs != NULL ? ctx->pairs->all : NULL;
 
 	while (p != NULL && p->serial != serial)
 		p = p->next;
@@ -656,7 +727,8 @@ pairs_sleeps(struct pmx_context *ctx, bool sleeps)
 {
 	if (ctx->pairs == NULL)
 		return;
-	ctx->pairs->turns += SLEEP_TURNS;
+	/* what woke it may be a peer's end, which is told once */
+	ctx->pairs->turns = sleeps ? ctx->pairs->turns + SLEEP_TURNS : LOOK_EVERY;
 	for (struct pair *p = ctx->pairs->all, *next; p != NULL; p = next) {
 		next = p->next;
 		if (p->state != PAIR_OPEN)
@@ -682,12 +754,11 @@ pairs_rejoined(struct pmx_context *ctx)
 	}
 	ctx->pair_node = ctx->shm->pairs ? ctx->node->number : PAIR_NONE;
 	ctx->pairs->asked = 0;
-	ctx->shm->paired.pairs = ctx->pairs->count;
 	for (struct pair *p = ctx->pairs->all; p != NULL; p = p->next) {
 		listen_to(ctx, p);
 		for (unsigned k = 0; k < PAIR_KINDS; k++) {
 			if (p->flow[k].sends)
-				atomic_store(&p->shm->side[p->side].say[k].engines, 1);
+				no_mark_comes(p, k);
 		}
 	}
 }

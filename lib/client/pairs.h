@@ -29,6 +29,7 @@
 
 #include <sys/socket.h>
 
+#include "base/clock.h"
 #include "channel/pair.h"
 #include "client/client.h"
 #include "core/wire/wire.h"
@@ -44,6 +45,8 @@ enum pair_state {
 struct pair_flow {
 	struct pair_end out, in;
 	bool sends, receives; /* after the mark */
+	bool marking;         /* the mark is under way: */
+	pmx_send_id mark;
 };
 
 struct pair {
@@ -56,11 +59,14 @@ struct pair {
 	uint8_t side;
 	uint8_t state; /* enum pair_state */
 	bool reads;    /* the kernel lets this process read the other's memory */
+	bool in_place; /* and this process is not protected from the other */
 	uint16_t ctx;  /* the other side */
 	int socket, process;
 	int pid; /* the other side's, by the primary's word */
 	uint64_t id, word;
 	uint32_t serial;                /* of the pairs of this context */
+	bool full;                      /* no place was free for its next plain message ... */
+	uint32_t full_at;               /* ... when so many had been given back */
 	uint32_t unposted;              /* looks at matched messages without a posted receive */
 	uint32_t fetched;               /* the other side's pair_side.fetched when last looked at */
 	uint64_t offered;               /* offers of this side under way, a bit each */
@@ -75,14 +81,16 @@ struct pairs {
 	struct pair *all;
 	uint32_t count, asked, turns, serial;
 	int64_t looked_at; /* base/clock.h */
+	int64_t heard_at;  /* the same, by clock_coarse_ms() */
+	int64_t ask_at;    /* when those are answered again who could not be */
 	struct pair *left; /* those that are PAIR_LEFT, linked by next */
 	struct pair *from; /* whose plain messages are received next; NULL: of the first */
 };
 
-/* Return the pair with that context, if messages of that kind may be sent by it, or do what leads
- * to one. NULL: not now. Who sends the first message of a kind by it sends the kind's mark
- * before. */
-struct pair *pairs_approach(struct pmx_context *ctx, uint16_t peer, enum pair_kind kind);
+/* Return the pair by which messages of that kind are to be sent to that context, or do what leads
+ * to one. NULL: not now. The kind's mark, which is sent before the first, begins with that word. */
+struct pair *pairs_begin(struct pmx_context *ctx, struct pmx_addr to, enum pair_kind kind,
+	uint64_t first);
 /* Note that a message of len bytes goes by the engine: a long one is reason enough to ask for a
  * pair soon. */
 void pairs_hasten(struct pmx_context *ctx, struct pmx_addr to, uint64_t len);
@@ -150,15 +158,23 @@ pair_has(const struct pair *p, enum pair_kind kind)
 {
 	const struct pair_end *in = &p->flow[kind].in;
 
-	return p->flow[kind].receives && p->state != PAIR_JOINS &&
-		atomic_load_explicit(pair_word(in, in->pos), memory_order_acquire) != 0;
+	if (p->shm == NULL || p->state == PAIR_JOINS ||
+		(!p->flow[kind].receives &&
+			!atomic_load(&p->shm->side[!p->side].say[kind].engines)))
+		return false;
+	return atomic_load_explicit(pair_word(in, in->pos), memory_order_acquire) != 0;
 }
 
-/* Return whether the pair sends messages of that kind, and the other side reads them. */
+/* A process that was killed is noticed so soon at least by who only sends to it. */
+#define PAIRS_STALE_MS 20
+
+/* Return whether messages of that kind go by the pair, whose other side reads them, as far as is
+ * known. */
 static inline bool
-pair_sends(const struct pair *p, enum pair_kind kind)
+pair_sends(const struct pmx_context *ctx, const struct pair *p, enum pair_kind kind)
 {
-	return likely(p != NULL && p->flow[kind].sends && !pair_is_closed(p));
+	return likely(p != NULL && p->flow[kind].sends && !pair_is_closed(p) &&
+		clock_coarse_ms() - ctx->pairs->heard_at < PAIRS_STALE_MS);
 }
 
 /* Return whether the context is stopped (lib/preempt). */

@@ -11,8 +11,8 @@
  *    context has receive buffers; without a free one, messages wait.
  * 2. Nothing of a message is in its sender's memory only, so it is received though its sender has
  *    ended since.
- * 3. The mark is a message that only the library could have sent: it has the pair's random ID. It
- *    is longer than the front of any entry, so only what is in a bulk buffer is looked at for it.
+ * 3. The mark is a message that only the library sends: a word, and the pair's random ID. It is so
+ *    short that it needs no receive buffer, all of which the application may hold.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,11 +21,9 @@
 #include "client/pairs.h"
 
 #define MARK            UINT64_C(0x706D785F61736964)
-#define MARK_WORDS      16
 /* of a pair's long messages, the most that the application holds where their sender wrote them */
 #define HELD_MOST       (PAIR_LONGS / 2)
 #define HELD_BYTES_MOST (PAIR_LONG_BYTES / 2)
-_Static_assert(MARK_WORDS * 8 > LHS_ENTRY_MAX - LHS_ENVELOPE_BYTES, "a mark is in bulk");
 
 /* A message that the application holds lies here. */
 struct place {
@@ -40,6 +38,7 @@ struct place {
 
 struct plain {
 	uint32_t count, free_count;
+	uint32_t given;      /* places that were given back */
 	uint64_t held, most; /* bytes of long messages in own memory: held, and at most */
 	uint16_t *free;      /* [0, free_count): places that are free, the last used at the top */
 	struct place of[];
@@ -69,36 +68,6 @@ put(struct pmx_context *ctx, uint8_t *to, const void *data, const struct pmx_buf
 		memcpy(to, buf != NULL ? buf->data : data, len);
 }
 
-/* Send the mark of the pair by the engine: pairs.h, note 1. Return false if that cannot be now. */
-static bool
-send_mark(struct pmx_context *ctx, struct pmx_addr to, uint64_t id)
-{
-	const uint64_t words[MARK_WORDS] = {MARK, id};
-	struct pmx_buffer buf;
-
-	if (pmx_get_send_buffer(ctx, sizeof(words), &buf) != 0)
-		return false;
-	pmx_buffer_write(ctx, &buf, 0, words, sizeof(words));
-	if (ctx_submit(ctx, to, &buf, SUBMIT_SEND, NULL) != 0) {
-		pmx_discard_buffer(ctx, &buf);
-		return false;
-	}
-	ctx->stat.sent--; /* the application did not send it, but it will be counted */
-	return true;
-}
-
-/* Begin to send to that context by a pair, or do what leads to one. NULL: not now. */
-static APART struct pair *
-begin_aside(struct pmx_context *ctx, struct pmx_addr to)
-{
-	struct pair *p = pairs_approach(ctx, to.context, PAIR_PLAIN);
-
-	if (p == NULL || !send_mark(ctx, to, p->id))
-		return NULL;
-	p->flow[PAIR_PLAIN].sends = true;
-	return p;
-}
-
 static int
 plain_send(struct pmx_context *ctx, struct pmx_addr to, const void *data,
 	const struct pmx_buffer *buf, uint32_t len)
@@ -109,7 +78,8 @@ plain_send(struct pmx_context *ctx, struct pmx_addr to, const void *data,
 	uint8_t *at, *bytes;
 	int result;
 
-	if (unlikely(!pair_sends(p, PAIR_PLAIN)) && (p = begin_aside(ctx, to)) == NULL)
+	if (unlikely(!pair_sends(ctx, p, PAIR_PLAIN)) &&
+		(p = pairs_begin(ctx, to, PAIR_PLAIN, MARK)) == NULL)
 		return 0;
 	if (len > PAIR_SHORT) {
 		result = pair_long_message(ctx, p, PAIR_PLAIN, 0, len, &at, &bytes);
@@ -131,7 +101,9 @@ plain_send(struct pmx_context *ctx, struct pmx_addr to, const void *data,
 static int
 make_places(struct pmx_context *ctx)
 {
-	const uint32_t count = ctx->receive_buffers != 0 ? ctx->receive_buffers : 1;
+	const uint32_t count = ctx->receive_buffers == 0 ? 1
+		: ctx->receive_buffers < UINT16_MAX      ? ctx->receive_buffers
+							 : UINT16_MAX;
 	struct plain *x = calloc(1, sizeof(*x) + count * (sizeof(x->of[0]) + sizeof(x->free[0])));
 
 	if (x == NULL)
@@ -227,6 +199,7 @@ plain_give_back(struct pmx_context *ctx, const struct pmx_message *msg)
 	}
 	of->pair = NULL;
 	of->used = false;
+	x->given++;
 	x->free[x->free_count++] = (uint16_t)number;
 }
 
@@ -258,8 +231,8 @@ receive_long(struct pmx_context *ctx, struct pair *p, struct pmx_message *msg, c
 	const uint8_t *bytes = p->shm->longs[!p->side] + l.start;
 	struct place *of = NULL;
 
-	/* who may read this process's memory could change what it reads anyhow */
-	if (likely(p->reads && __builtin_popcountll(p->held) < HELD_MOST &&
+	/* the other could change what is read there; it could do worse to a process like itself */
+	if (likely(p->in_place && __builtin_popcountll(p->held) < HELD_MOST &&
 		    p->held_bytes + l.len <= HELD_BYTES_MOST))
 		of = place_find(ctx);
 	msg->len = msg->seg_len = l.len;
@@ -292,12 +265,16 @@ receive_from(struct pmx_context *ctx, struct pair *p, struct pmx_message *msgs, 
 	for (; k < n; k++) {
 		enum pair_found found = pair_peek(in, &word, &bytes, &len);
 
-		if (found == PAIR_FOUND_LONG)
-			found = receive_long(ctx, p, &msgs[k], bytes);
-		else if (likely(found == PAIR_FOUND) &&
-			unlikely(!copy_out(ctx, p, &msgs[k], bytes, len)))
+		if (found == PAIR_NOTHING || found == PAIR_BROKEN) {
+			pair_is_read(ctx, p, found == PAIR_BROKEN);
 			break;
+		}
+		found = found == PAIR_FOUND_LONG ? receive_long(ctx, p, &msgs[k], bytes)
+			: likely(copy_out(ctx, p, &msgs[k], bytes, len)) ? PAIR_FOUND
+									 : PAIR_NOTHING;
+		p->full = found == PAIR_NOTHING;
 		if (unlikely(found != PAIR_FOUND)) {
+			p->full_at = ctx->plain != NULL ? ctx->plain->given : 0;
 			pair_is_read(ctx, p, found == PAIR_BROKEN);
 			break;
 		}
@@ -335,12 +312,14 @@ plain_take_mark(struct pmx_context *ctx, const struct lhs_entry *e)
 	uint64_t words[2];
 	struct pmx_message msg;
 
+	if (lhs_len(&ctx->lhs, e) != sizeof(words))
+		return false;
 	ctx_peek(ctx, &msg);
-	if (msg.len != MARK_WORDS * sizeof(words[0]))
-		return false;
 	pmx_message_read(ctx, &msg, 0, words, sizeof(words));
-	if (words[0] != MARK || !pairs_mark(ctx, e->src_ctx, words[1], PAIR_PLAIN))
+	if (words[0] != MARK)
 		return false;
+	/* that of a pair which is gone tells nothing */
+	pairs_mark(ctx, e->src_ctx, wire_be64(words[1]), PAIR_PLAIN);
 	pmx_release_receive_buffer(ctx, &msg);
 	ctx->lhs.pos++;
 	return true;
@@ -351,7 +330,8 @@ plain_landed(struct pmx_context *ctx)
 {
 	for (const struct pair *p = ctx->pairs != NULL ? ctx->pairs->all : NULL; p != NULL;
 		p = p->next) {
-		if (pair_has(p, PAIR_PLAIN) && !ctx_stopped(ctx))
+		if (pair_has(p, PAIR_PLAIN) && !ctx_stopped(ctx) &&
+			!(p->full && ctx->plain != NULL && p->full_at == ctx->plain->given))
 			return true;
 	}
 	return false;

@@ -156,14 +156,19 @@ found_nothing(struct pmx_context *ctx)
 static inline bool
 take_mark(struct pmx_context *ctx, const struct lhs_entry *e)
 {
-	return e->bulk != LHS_NO_BULK && unlikely(e->src_node == ctx->pair_node) &&
-		ctx->aside->take_mark(ctx, e);
+	if (likely(e->src_node != ctx->pair_node) || !ctx->aside->take_mark(ctx, e))
+		return false;
+	publish_position(ctx);
+	return true;
 }
 
 /* Receive up to n messages of pairs, or else of the engine. */
 static APART int
 receive_elsewhere(struct pmx_context *ctx, struct pmx_message *msgs, unsigned n)
 {
+	/* a pair that always has some would keep the engine's ring waiting */
+	if (unlikely(ctx->unread) && lhs_peek(&ctx->lhs) == NULL)
+		ctx_take_ring(ctx);
 	const unsigned k = ctx->pairs != NULL ? ctx->aside->receive(ctx, msgs, n) : 0;
 
 	ctx->pairs_turn = false;

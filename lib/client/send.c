@@ -624,11 +624,14 @@ copy_aside(struct pmx_context *ctx, struct pmx_addr to, const void *data, uint32
 		if (ctx->free_count == 0)
 			return ctx_gone(ctx) ? -EPIPE : -ENOBUFS;
 	}
+	/* kept back, as what begins a pair needs a buffer too */
+	const uint16_t b = id != NULL ? ctx->free[--ctx->free_count] : NO_BUFFER;
 	const int result = ctx->aside->send(ctx, to, data, NULL, len);
 
-	if (result == 1 && id != NULL) {
-		const uint16_t b = ctx->free[ctx->free_count - 1];
-
+	if (id == NULL)
+		return result;
+	ctx->free[ctx->free_count++] = b;
+	if (result == 1) {
 		*id = ctx->notes[b].ended.uses << 16 | b;
 		outcome_add(&ctx->notes[b].ended, 0);
 	}

@@ -673,9 +673,20 @@ pair_for(const struct asker *who, const struct attach_request *request, struct a
 		return -ENOENT;
 	if (server.node->config.direct != DIRECT_USER)
 		return -EOPNOTSUPP;
+	for (unsigned i = 0; i < PAIRS_WAITING; i++) { /* it has asked before, and let go of that */
+		struct waiting_pair *w = &server.waiting[i];
+
+		if (w->used && w->from == ctx && w->to == peer) {
+			close(w->socket);
+			w->used = false;
+			free = w;
+		}
+	}
 	if (request->addr >= server.node->config.contexts || peer == ctx ||
 		!is_still(peer, server.owned[peer]))
 		return -ENOENT;
+	if (server.node->channels[peer].engine_matches)
+		return -EOPNOTSUPP; /* it has no pairs */
 	if (server.who[ctx].uid != server.who[peer].uid ||
 		!channel_admits(server.node, &server.node->channels[peer], ctx) ||
 		!channel_admits(server.node, &server.node->channels[ctx], peer))

@@ -659,6 +659,7 @@ CLAIMS = [
     ("doc/internals/shared-memory.md", r"after (?P<v>\d+) looks they", "lib/match/client/ring.c:UNPOSTED_MOST"),
     ("doc/internals/shared-memory.md", r"(?P<v>\d+) may be under way each way", "PAIR_OFFERS"),
     ("doc/internals/shared-memory.md", r"once in (?P<v>\d+) messages or looks", "lib/client/pairs.c:LOOK_EVERY"),
+    ("doc/internals/shared-memory.md", r"who sends once in (?P<v>\d+) ms", "lib/client/pairs.h:PAIRS_STALE_MS"),
     ("doc/internals/shared-memory.md", r"^\| header, `struct channel_shm` \| (?P<v>\d+) bytes", "sizeof(struct channel_shm)"),
     ("doc/internals/shared-memory.md", r"`limits.transfers` × (?P<v>\d+)", "sizeof(struct transfer_desc)"),
     ("doc/internals/shared-memory.md", r"(?:submissions|events)` × (?P<v>\d+) \|", "SLOT_BYTES", "2"),

@@ -52,10 +52,15 @@ talks() {
 		[ $code -eq 0 ] && grep -q 'latency *8192' "$dir/perf.log" && ok "interface__$name" ||
 			not_ok "interface__$name" "exit code $code" "$dir/perf.log"
 		grep -h '^v[01]: driver' "$dir/a.log" | sed 's/^/# /'
+		# one that comes too late changes nothing
+		sum=$(cksum "$RUNTIME_DIRECTORY"/*.ini)
+		timeout 30 "${in_b[@]}" "$dpdk" -l 1 -- --link v1 --name "${tag}0" "$@" >"$dir/late.log" 2>&1 || code=$?
+		grep -q 'already runs' "$dir/late.log" && [ "$(cksum "$RUNTIME_DIRECTORY"/*.ini*)" = "$sum" ] &&
+			ok "interface__${name}_stays" || not_ok "interface__${name}_stays" "" "$dir/late.log"
 	fi
 	end "$a"
 	end "$b"
-	ls "$RUNTIME_DIRECTORY"/*.ini >/dev/null 2>&1 && not_ok "interface__${name}_leaves_nothing" "$(ls "$RUNTIME_DIRECTORY")" ||
+	ls "$RUNTIME_DIRECTORY"/*.ini* >/dev/null 2>&1 && not_ok "interface__${name}_leaves_nothing" "$(ls "$RUNTIME_DIRECTORY")" ||
 		ok "interface__${name}_leaves_nothing"
 }
 
@@ -71,6 +76,8 @@ talks by_addresses 1 2 -- # one flag
 talks by_list 1 0 --nodes 10.91.4.2,10.91.4.1 -- --nodes 10.91.4.2,10.91.4.1
 talks af_xdp 0 1 --driver af_xdp --node 0 -- --driver af_xdp --node 1
 says not_in_list "none of them is this host, whose v0 has 10.91.4.1" "${in_a[@]}" "$dpdk" --link v0 --nodes 10.91.4.7,10.91.4.9
+says number_without_list "without --nodes numbers are those of the addresses" "${in_a[@]}" "$dpdk" --link v0 --node 1
+says no_number_at_all "--node x: not a number" "${in_a[@]}" "$dpdk" --link v0 --nodes 10.91.4.1 --node x
 says no_driver "udp, af_packet or af_xdp" "${in_a[@]}" "$dpdk" --link v0 --driver tcp
 says list_of_frames "write a configuration with their MAC addresses" "${in_a[@]}" "$dpdk" --link v0 --driver af_packet --nodes 10.91.4.1,10.91.4.2
 says and_a_configuration "Usage:" "${in_a[@]}" "$dpdk" --link v0 "$dir/a.ini"

@@ -48,7 +48,7 @@ check killed killed "${tag}0"
 for s in 1 2; do check "hostile_$s" hostile "${tag}0" $s; done
 check after mix "${tag}0" 4 1
 for s in 1 2 3; do check "plain_mix_$s" plain-mix "${tag}0" $s 1; done
-for case in turns full stopped sleep killed forked apart; do check "plain_$case" plain-$case "${tag}0"; done
+for case in turns full single stopped sleep killed forked apart; do check "plain_$case" plain-$case "${tag}0"; done
 for s in 1 2; do check "plain_hostile_$s" plain-hostile "${tag}0" $s; done
 check plain_after plain-mix "${tag}0" 4 1
 export PMX_ATTACH=secondary

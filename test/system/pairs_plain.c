@@ -6,6 +6,7 @@
  *                                     released in any order: order and bytes checked
  *   pairs plain-turns NAME            a context that always has messages by the engine
  *   pairs plain-full NAME             a receiver that releases nothing, and one that is gone
+ *   pairs plain-single NAME           a context with one send buffer
  *   pairs plain-stopped NAME          a context that is stopped, and goes on
  *   pairs plain-stream NAME           a stream, whatever the primary does, until a line comes
  *   pairs plain-sleep NAME            both sides sleep between messages
@@ -465,6 +466,9 @@ full(void)
 		if (!is_no_room(result) && result != 0)
 			die_of("pmx_send_copy", result);
 	}
+	if (pmx_before_select(b) != 0)
+		die("it cannot sleep though it can receive nothing");
+	pmx_after_select(b);
 	if (came != buffers)
 		die("%lu messages were received without a release, by %u places", came, buffers);
 	while (came < sent) {
@@ -523,6 +527,42 @@ stopped(void)
 	send_word(b, 0, 7);
 	if (pmx_receive_wait(a, &m, 30 * SECOND) != 1 || word_of(a, &m) != 7 || !goes_aside(b, 0))
 		die("the context does not go on");
+}
+
+/* A context with a single send buffer, which the mark takes. */
+static void
+single(void)
+{
+	const int64_t until = now_us() + 30 * SECOND;
+	uint64_t sent = 0, came = 0, aside = 0;
+	struct pmx_message m;
+
+	buffers = 1;
+	struct pmx_context *a = open_context(0);
+
+	buffers = 128;
+	struct pmx_context *b = open_context(1);
+
+	while (aside < 100 || came < sent) {
+		pmx_send_id id;
+		int result = aside < 100
+			? pmx_send_copy(a, addr(1), &sent, sizeof(sent), sent % 2 ? &id : NULL)
+			: -EAGAIN;
+
+		if (result == 0) {
+			sent++;
+			aside += goes_aside(a, 1);
+		} else if (!is_no_room(result)) {
+			die_of("pmx_send_copy", result);
+		}
+		pmx_progress(a);
+		while (pmx_receive(b, &m) == 1) {
+			if (word_of(b, &m) != came++)
+				die("message %lu is out of order", came - 1);
+		}
+		if (now_us() > until)
+			die("not all has come within 30 s");
+	}
 }
 
 /* ------------------------------------------------------------------ processes */
@@ -863,6 +903,8 @@ plain(const char *name, int argc, char **argv)
 		turns();
 	else if (strcmp(name, "full") == 0)
 		full();
+	else if (strcmp(name, "single") == 0)
+		single();
 	else if (strcmp(name, "stopped") == 0)
 		stopped();
 	else if (strcmp(name, "stream") == 0)

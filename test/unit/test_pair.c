@@ -353,6 +353,24 @@ pair_long__stays_near(void **state)
 	}
 }
 
+/* Bytes run out before slots do where lengths are mixed; what is given back then is found. */
+static void
+pair_long__mixed_lengths(void **state)
+{
+	(void)state;
+	memset(live, 0, sizeof(live));
+	assert_true(add_long(2048));
+	assert_true(add_long(2 << 20));
+	assert_true(add_long(2 << 20));
+	assert_true(add_long(2 << 20));
+	assert_false(add_long(3 << 20));
+	for (uint32_t i = 0; i < PAIR_LONGS; i++) {
+		if (live[i].len != 0)
+			give_long(i);
+	}
+	assert_true(add_long(3 << 20));
+}
+
 static void
 pair_long__made_up_returns(void **state)
 {
@@ -404,6 +422,7 @@ main(void)
 		cmocka_unit_test_setup(pair_ring__two_threads, setup),
 		cmocka_unit_test_setup(pair_long__random, setup_longs),
 		cmocka_unit_test_setup(pair_long__stays_near, setup_longs),
+		cmocka_unit_test_setup(pair_long__mixed_lengths, setup_longs),
 		cmocka_unit_test_setup(pair_long__made_up_returns, setup_longs),
 		cmocka_unit_test_setup(pair_long__made_up_places, setup_longs),
 	};

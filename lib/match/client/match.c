@@ -314,19 +314,6 @@ put_head(void *to, const struct pmx_matched *m, uint8_t op, uint8_t flags)
 	return (uint8_t *)to + wire_match_head(flags);
 }
 
-/* Begin to send to that context by a pair, or do what leads to one. NULL: not now. */
-static APART struct pair *
-begin_aside(struct pmx_context *ctx, struct pmx_addr to)
-{
-	struct pair *p = pairs_approach(ctx, to.context, PAIR_MATCHED);
-	const uint64_t head[2] = {WIRE_ASIDE, p != NULL ? wire_be64(p->id) : 0};
-
-	if (p == NULL || ctx_send_short(ctx, to, head, NULL, 0) != 0)
-		return NULL;
-	p->flow[PAIR_MATCHED].sends = true;
-	return p;
-}
-
 /* Return the pair by which messages to `to` go, or NULL: by the engine. */
 static inline struct pair *
 pair_to(struct pmx_context *ctx, struct pmx_addr to)
@@ -335,7 +322,8 @@ pair_to(struct pmx_context *ctx, struct pmx_addr to)
 		return NULL;
 	struct pair *p = ctx->pairs->of[to.context].pair;
 
-	return pair_sends(p, PAIR_MATCHED) ? p : begin_aside(ctx, to);
+	return pair_sends(ctx, p, PAIR_MATCHED) ? p
+						: pairs_begin(ctx, to, PAIR_MATCHED, WIRE_ASIDE);
 }
 
 /* Send a message as send_eager() does, but by the memory shared with its receiver. -ENOBUFS: it
