@@ -166,6 +166,7 @@ clear_numbers(const char *dir)
 		int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 
 		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) {
+			unlink(path);
 			strcpy(path + strlen(path) - 4, ".sock");
 			if (is_stale_socket(path))
 				unlink(path);
@@ -681,7 +682,6 @@ write_config(struct options *o, const char *name, const char *text, size_t len)
 		fwrite(text, 1, len, stdout);
 	} else {
 		snprintf(path + strlen(path), sizeof(path) - strlen(path), "/%s.ini", name);
-		unlink(path);
 		snprintf(link_config, sizeof(link_config), "%s", path);
 		snprintf(link_config_new, sizeof(link_config_new), "%s.%d", path, getpid());
 		snprintf(path, sizeof(path), "%s", link_config_new);

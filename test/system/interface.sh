@@ -9,6 +9,7 @@ set -u
 [ "$(id -u)" -eq 0 ] || skip_all interface "needs root, for namespaces"
 need_hugepages interface 260
 dpdk=$build/app/pmx-dpdk perf=$build/app/pmx-perf
+run=/run/pmx-dpdk # of root, whatever RUNTIME_DIRECTORY says
 for i in a b; do
 	ip netns add "$tag$i" || exit 1
 	spaces+=("$tag$i")
@@ -53,14 +54,14 @@ talks() {
 			not_ok "interface__$name" "exit code $code" "$dir/perf.log"
 		grep -h '^v[01]: driver' "$dir/a.log" | sed 's/^/# /'
 		# one that comes too late changes nothing
-		sum=$(cksum "$RUNTIME_DIRECTORY"/*.ini)
+		sum=$(cksum "$run/${tag}0.ini")
 		timeout 30 "${in_b[@]}" "$dpdk" -l 1 -- --link v1 --name "${tag}0" "$@" >"$dir/late.log" 2>&1 || code=$?
-		grep -q 'already runs' "$dir/late.log" && [ "$(cksum "$RUNTIME_DIRECTORY"/*.ini*)" = "$sum" ] &&
+		grep -q 'already runs' "$dir/late.log" && [ -n "$sum" ] && [ "$(cksum "$run/${tag}0.ini"*)" = "$sum" ] &&
 			ok "interface__${name}_stays" || not_ok "interface__${name}_stays" "" "$dir/late.log"
 	fi
 	end "$a"
 	end "$b"
-	ls "$RUNTIME_DIRECTORY"/*.ini* >/dev/null 2>&1 && not_ok "interface__${name}_leaves_nothing" "$(ls "$RUNTIME_DIRECTORY")" ||
+	ls "$run/$tag"*.ini* >/dev/null 2>&1 && not_ok "interface__${name}_leaves_nothing" "$(ls "$run")" ||
 		ok "interface__${name}_leaves_nothing"
 }
 
