@@ -152,10 +152,13 @@ found_nothing(struct pmx_context *ctx)
 	return result;
 }
 
-/* Take the entry if it is a mark of a pair. Return whether it was. */
-static inline bool
-take_mark(struct pmx_context *ctx, const struct lhs_entry *e)
+/* Return whether messages of pairs come before the entry, which is there no more if it was a mark.
+ * The context may have pairs. */
+static APART bool
+pairs_first(struct pmx_context *ctx, const struct lhs_entry *e)
 {
+	if (ctx->pairs_turn)
+		return true;
 	if (likely(e->src_node != ctx->pair_node) || !ctx->aside->take_mark(ctx, e))
 		return false;
 	publish_position(ctx);
@@ -169,7 +172,7 @@ receive_elsewhere(struct pmx_context *ctx, struct pmx_message *msgs, unsigned n)
 	/* a pair that always has some would keep the engine's ring waiting */
 	if (unlikely(ctx->unread) && lhs_peek(&ctx->lhs) == NULL)
 		ctx_take_ring(ctx);
-	const unsigned k = ctx->pairs != NULL ? ctx->aside->receive(ctx, msgs, n) : 0;
+	const unsigned k = ctx->aside->receive(ctx, msgs, n);
 
 	ctx->pairs_turn = false;
 	if (k != 0) {
@@ -186,8 +189,10 @@ pmx_receive(struct pmx_context *ctx, struct pmx_message *msg)
 {
 	const struct lhs_entry *e = lhs_peek(&ctx->lhs);
 
-	if (e == NULL || unlikely(ctx->pairs_turn) || take_mark(ctx, e))
+	if (unlikely(ctx->pairs != NULL) && (e == NULL || pairs_first(ctx, e)))
 		return receive_elsewhere(ctx, msg, 1);
+	if (e == NULL)
+		return found_nothing(ctx);
 	fill_message(ctx, msg, e);
 	ctx->lhs.pos++;
 	ctx->stat.received++;
@@ -198,18 +203,19 @@ pmx_receive(struct pmx_context *ctx, struct pmx_message *msg)
 int
 pmx_receive_burst(struct pmx_context *ctx, struct pmx_message *msgs, unsigned n)
 {
+	const bool paired = ctx->pairs != NULL;
 	unsigned k = 0;
 	const struct lhs_entry *e;
 
-	while (k < n && (e = lhs_peek(&ctx->lhs)) != NULL && likely(!ctx->pairs_turn)) {
+	while (k < n && (e = lhs_peek(&ctx->lhs)) != NULL) {
 		__builtin_prefetch(lhs_at(&ctx->lhs, ctx->lhs.pos + 4));
-		if (take_mark(ctx, e))
-			continue;
+		if (unlikely(paired) && pairs_first(ctx, e))
+			break;
 		fill_message(ctx, &msgs[k++], e);
 		ctx->lhs.pos++;
 	}
 	if (k == 0)
-		return receive_elsewhere(ctx, msgs, n);
+		return paired ? receive_elsewhere(ctx, msgs, n) : found_nothing(ctx);
 	ctx->stat.received += k;
 	publish_position(ctx);
 	return (int)k;
@@ -235,18 +241,28 @@ release(struct pmx_context *ctx, uint32_t bulk)
 		ctx->release[ctx->release_count++] = bulk;
 }
 
+/* Give back a message that does not lie in this channel's buffers. */
+static APART void
+release_other(struct pmx_context *ctx, struct pmx_message *msg)
+{
+	if (ctx->plain != NULL)
+		ctx->aside->give_back(ctx, msg);
+	msg->bulk = LHS_NO_BULK;
+}
+
 void
 pmx_release_receive_buffer(struct pmx_context *ctx, struct pmx_message *msg)
 {
-	const uint32_t bulk = msg->bulk;
+	uint32_t bulk = msg->bulk;
 
 	if (bulk == LHS_NO_BULK)
 		return;
-	if (likely(((bulk ^ ctx->life) & BULK_LIFE_MASK) == 0))
-		release(ctx, bulk & ~BULK_LIFE_MASK);
-	else if (ctx->plain != NULL)
-		ctx->aside->give_back(ctx, msg);
+	if (unlikely(((bulk ^ ctx->life) & BULK_LIFE_MASK) != 0)) {
+		release_other(ctx, msg);
+		return;
+	}
 	msg->bulk = LHS_NO_BULK;
+	release(ctx, bulk & ~BULK_LIFE_MASK);
 }
 
 void

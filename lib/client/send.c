@@ -390,12 +390,11 @@ inline_end(struct pmx_context *ctx)
 	ctx_doorbell(ctx);
 }
 
-/* Submit the first of n messages inline, as many as can be, up to the first to node `but`. Return
- * how many. The context's fields are copied, because any store to a slot might change them for all
- * that the compiler knows. */
+/* Submit the first of n messages inline, as many as can be. Return how many. The context's fields
+ * are copied, because any store to a slot might change them for all that the compiler knows. */
 static inline unsigned
 submit_inline(struct pmx_context *ctx, const struct pmx_addr *to, const struct pmx_buffer *bufs,
-	unsigned n, uint8_t op, uint32_t but)
+	unsigned n, uint8_t op)
 {
 	uint32_t send_buffers = ctx->send_buffers;
 	uint32_t longest = ctx->one_max < SUBMIT_INLINE_BYTES ? ctx->one_max : SUBMIT_INLINE_BYTES;
@@ -415,8 +414,7 @@ submit_inline(struct pmx_context *ctx, const struct pmx_addr *to, const struct p
 	for (; k < n; k++) {
 		const struct pmx_buffer *b = &bufs[k];
 
-		if (unlikely(b->len > longest || b->segments != 1 || b->first >= send_buffers ||
-			    to[k].node == but))
+		if (unlikely(b->len > longest || b->segments != 1 || b->first >= send_buffers))
 			break;
 		/* a buffer has more bytes than that, and a constant size needs no loop */
 		memcpy(inline_begin(&sub, to[k], op, b->len), b->data, SUBMIT_INLINE_BYTES);
@@ -459,13 +457,12 @@ ctx_send_id(const struct pmx_context *ctx, const struct pmx_buffer *buf)
 	return send_id(ctx, buf);
 }
 
-int
-ctx_submit(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf, uint8_t op,
+static inline int
+send_as(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf, uint8_t op,
 	pmx_send_id *id)
 {
-	int result = id == NULL && submit_inline(ctx, &to, buf, 1, op, PAIR_NONE)
-		? 0
-		: submit(ctx, to, buf, op);
+	int result = id == NULL && submit_inline(ctx, &to, buf, 1, op) ? 0
+								       : submit(ctx, to, buf, op);
 
 	if (unlikely(result != 0))
 		return result;
@@ -473,6 +470,13 @@ ctx_submit(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer 
 		*id = send_id(ctx, buf);
 	ctx_doorbell(ctx);
 	return 0;
+}
+
+int
+ctx_submit(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf, uint8_t op,
+	pmx_send_id *id)
+{
+	return send_as(ctx, to, buf, op, id);
 }
 
 /* Send a message of this node past the engine, if there is a way. Return what client_aside.send
@@ -506,10 +510,11 @@ pmx_send(struct pmx_context *ctx, struct pmx_addr to, struct pmx_buffer *buf, pm
 	int result = unlikely(to.node == ctx->pair_node) ? send_aside(ctx, to, buf, id) : 0;
 
 	if (likely(result == 0))
-		result = ctx_submit(ctx, to, buf, SUBMIT_SEND, id);
-	if (likely(result >= 0))
-		buf->segments = 0; /* it is used up */
-	return result < 0 ? result : 0;
+		result = send_as(ctx, to, buf, SUBMIT_SEND, id);
+	if (unlikely(result < 0))
+		return result;
+	buf->segments = 0; /* it is used up */
+	return 0;
 }
 
 /* Copy two or three words; `bytes` is a constant. */
@@ -582,13 +587,24 @@ ctx_send_immediate(struct pmx_context *ctx, struct pmx_addr to, const uint64_t h
 	return send_short(ctx, to, head, 24, data, len);
 }
 
+/* Return how many of the first messages are for other nodes. */
+static APART unsigned
+before_pairs(const struct pmx_context *ctx, const struct pmx_addr *to, unsigned n)
+{
+	unsigned k = 0;
+
+	while (k < n && to[k].node != ctx->pair_node)
+		k++;
+	return k;
+}
+
 int
 pmx_send_burst(struct pmx_context *ctx, const struct pmx_addr *to, struct pmx_buffer *bufs,
 	pmx_send_id *ids, unsigned n)
 {
-	unsigned first = ids == NULL && n > 0
-		? submit_inline(ctx, to, bufs, n, SUBMIT_SEND, ctx->pair_node)
-		: 0;
+	const unsigned apart = unlikely(ctx->pairs != NULL) ? before_pairs(ctx, to, n) : n;
+	unsigned first = ids == NULL && apart > 0 ? submit_inline(ctx, to, bufs, apart, SUBMIT_SEND)
+						  : 0;
 
 	for (unsigned i = 0; i < first; i++)
 		bufs[i].segments = 0;
