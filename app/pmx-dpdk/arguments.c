@@ -19,6 +19,7 @@
 
 #include "arguments.h"
 #include "channel/instance.h"
+#include "interface.h"
 #include "node/sizes.h"
 
 #define NO_HUGE_MIB 64 /* what the EAL allocates without hugepages and without -m */
@@ -455,22 +456,6 @@ interface_of(const char *vdev, char *name, size_t size)
 	return true;
 }
 
-/* Ask the kernel for something of an interface: `what` is the number of an ioctl. Return whether
- * *r has the answer. */
-static bool
-ask_interface(const char *name, unsigned long what, struct ifreq *r)
-{
-	const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-
-	memset(r, 0, sizeof(*r));
-	snprintf(r->ifr_name, sizeof(r->ifr_name), "%s", name);
-	const bool told = fd >= 0 && ioctl(fd, what, r) == 0;
-
-	if (fd >= 0)
-		close(fd);
-	return told;
-}
-
 /* Say on stderr if peers with the same [nodes] would send to another address than the interface
  * has. */
 static void
@@ -484,7 +469,7 @@ check_own_address(const struct config *c, unsigned link, const char *interface)
 
 	config_made_up_mac(c->id, &made_up);
 	if (!(own->links >> link & 1) || memcmp(mac, &made_up, sizeof(*mac)) == 0 ||
-		rte_is_zero_ether_addr(mac) || !ask_interface(interface, SIOCGIFHWADDR, &r))
+		rte_is_zero_ether_addr(mac) || !interface_ask(interface, SIOCGIFHWADDR, &r))
 		return;
 	memcpy(&real, r.ifr_hwaddr.sa_data, sizeof(real));
 	rte_ether_format_addr(text, sizeof(text), mac);
@@ -513,7 +498,7 @@ check_port(const struct eal_arguments *a, const struct config *c, unsigned link,
 	}
 	if (vdev == NULL || !interface_of(vdev, interface, sizeof(interface)))
 		return 0;
-	if (!ask_interface(interface, SIOCGIFMTU, &r)) {
+	if (!interface_ask(interface, SIOCGIFMTU, &r)) {
 		snprintf(error, error_len,
 			"--vdev=%s: there is no interface %s here: 'ip link' lists them", vdev,
 			interface);

@@ -57,6 +57,20 @@ wrong(char *error, size_t error_len, const char *fmt, ...)
 
 /* ------------------------------------------------------------------ what is there */
 
+bool
+interface_ask(const char *name, unsigned long what, struct ifreq *r)
+{
+	const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	memset(r, 0, sizeof(*r));
+	snprintf(r->ifr_name, sizeof(r->ifr_name), "%s", name);
+	const bool told = fd >= 0 && ioctl(fd, what, r) == 0;
+
+	if (fd >= 0)
+		close(fd);
+	return told;
+}
+
 static void
 list_interfaces(char *out, size_t size)
 {
@@ -89,16 +103,11 @@ look_at(const char *name, struct interface *f, char *error, size_t error_len)
 	char others[256];
 	struct ifreq r = {0};
 	struct ifaddrs *all;
-	const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	const bool there = strlen(name) < IFNAMSIZ && interface_ask(name, SIOCGIFFLAGS, &r);
 
-	*f = (struct interface){0};
-	snprintf(r.ifr_name, sizeof(r.ifr_name), "%s", name);
-	const bool there = strlen(name) < IFNAMSIZ && ioctl(fd, SIOCGIFFLAGS, &r) == 0;
-
-	f->flags = (unsigned short)r.ifr_flags;
-	f->mtu = there && ioctl(fd, SIOCGIFMTU, &r) == 0 ? (unsigned)r.ifr_mtu : ETHER_MTU;
-	if (fd >= 0)
-		close(fd);
+	*f = (struct interface){.mtu = ETHER_MTU, .flags = (unsigned short)r.ifr_flags};
+	if (there && interface_ask(name, SIOCGIFMTU, &r))
+		f->mtu = (unsigned)r.ifr_mtu;
 	if (!there) {
 		list_interfaces(others, sizeof(others));
 		return wrong(error, error_len, "--link %s: no such interface here, but %s", name,
@@ -215,6 +224,24 @@ network_nodes(const struct interface_wish *w, const struct interface *f, FILE *t
 	return 0;
 }
 
+/* Write the lines of [nodes] for driver udp to `table`, and this node's number to *own. */
+static int
+write_nodes(const struct interface_wish *w, const struct interface *f, FILE *table, long *own,
+	char *error, size_t error_len)
+{
+	if (!f->has4 && !f->has6)
+		return wrong(error, error_len, "--link %s: driver udp needs an address on it",
+			w->name);
+	if (w->nodes != NULL)
+		return listed_nodes(w, f, table, own, error, error_len);
+	if (f->has4)
+		return network_nodes(w, f, table, own, error, error_len);
+	return wrong(error, error_len,
+		"--link %s: node numbers come from IPv4 addresses, and it has none: list its "
+		"nodes, in the same order on each: --nodes %s,...",
+		w->name, f->text);
+}
+
 /* ------------------------------------------------------------------ choices */
 
 static int
@@ -227,19 +254,12 @@ by_udp(const struct interface_wish *w, const struct interface *f, FILE *ini, FIL
 	const unsigned headers = f->has4 ? IPV4_BYTES : IPV6_BYTES;
 	const unsigned mtu = (f->mtu < MTU_MOST ? f->mtu : MTU_MOST) - headers;
 	long own = 0;
-	int result = t == NULL ? wrong(error, error_len, "%s", strerror(errno))
-		: !f->has4 && !f->has6
-		? wrong(error, error_len, "--link %s: driver udp needs an address on it", w->name)
-		: w->nodes != NULL ? listed_nodes(w, f, t, &own, error, error_len)
-		: f->has4
-		? network_nodes(w, f, t, &own, error, error_len)
-		: wrong(error, error_len,
-			  "--link %s: node numbers come from IPv4 addresses, and it has none: list "
-			  "its nodes, in the same order on each: --nodes %s,...",
-			  w->name, f->text);
 
-	if (t != NULL)
-		fclose(t);
+	if (t == NULL)
+		return wrong(error, error_len, "%s", strerror(errno));
+	const int result = write_nodes(w, f, t, &own, error, error_len);
+
+	fclose(t);
 	if (result == 0) {
 		fprintf(why,
 			"%s: driver udp, since it has the address %s: frames pass routers, and the "
@@ -255,8 +275,7 @@ by_udp(const struct interface_wish *w, const struct interface *f, FILE *ini, FIL
 				"%s: its MTU is %u, so frames are of %u bytes, as they must be on "
 				"all nodes\n",
 				w->name, f->mtu, mtu);
-		fprintf(ini, "[node]\nid = %ld\nname = %s\n", own,
-			w->instance != NULL ? w->instance : "pmx0");
+		fprintf(ini, "[node]\nid = %ld\nname = %s\n", own, w->instance);
 		fprintf(ini, "[link 0]\ndriver = udp\nlisten = %s%s%s:%d\n", f->has4 ? "" : "[",
 			f->text, f->has4 ? "" : "]", UDP_PORT);
 		if (f->mtu != ETHER_MTU)
@@ -268,9 +287,8 @@ by_udp(const struct interface_wish *w, const struct interface *f, FILE *ini, FIL
 }
 
 static int
-by_frames(const struct interface_wish *w, const struct interface *f,
-	struct interface_choice *choice, const char *driver, FILE *ini, FILE *why, char *error,
-	size_t error_len)
+by_frames(const struct interface_wish *w, const struct interface *f, char *vdev, const char *driver,
+	FILE *ini, FILE *why, char *error, size_t error_len)
 {
 	if (w->nodes != NULL)
 		return wrong(error, error_len,
@@ -284,14 +302,13 @@ by_frames(const struct interface_wish *w, const struct interface *f,
 			w->name,
 			w->driver != NULL ? "of this driver nodes have no addresses"
 					  : "it has no address");
-	snprintf(choice->vdev, sizeof(choice->vdev), "--vdev=net_%s0,iface=%s", driver, w->name);
+	snprintf(vdev, VDEV_BYTES, "--vdev=net_%s0,iface=%s", driver, w->name);
 	fprintf(why, "%s: driver %s, %s\n", w->name, driver,
 		w->driver != NULL ? "as asked for"
 				  : "since it has no address: frames of our own; its round trips "
 				    "are shorter than af_xdp's where that copies");
 	fprintf(why, "%s: this is node %s of the two at its ends\n", w->name, w->node);
-	fprintf(ini, "[node]\nid = %s\nname = %s\n", w->node,
-		w->instance != NULL ? w->instance : "pmx0");
+	fprintf(ini, "[node]\nid = %s\nname = %s\n", w->node, w->instance);
 	fprintf(ini, "[link 0]\ndriver = ethdev\nport = net_%s0\n", driver);
 	if (f->mtu != ETHER_MTU)
 		fprintf(ini, "mtu = %u\n", f->mtu < MTU_MOST ? f->mtu : MTU_MOST);
@@ -300,15 +317,13 @@ by_frames(const struct interface_wish *w, const struct interface *f,
 }
 
 int
-interface_choose(const struct interface_wish *w, struct interface_choice *choice, FILE *ini,
-	FILE *why, char *error, size_t error_len)
+interface_choose(const struct interface_wish *w, char *vdev, FILE *ini, FILE *why, char *error,
+	size_t error_len)
 {
 	struct interface f;
 	int result = look_at(w->name, &f, error, error_len);
 
-	*choice = (struct interface_choice){0};
-	snprintf(choice->instance, sizeof(choice->instance), "%s",
-		w->instance != NULL ? w->instance : "pmx0");
+	vdev[0] = 0;
 	if (result != 0)
 		return result;
 	const char *driver = w->driver != NULL ? w->driver : f.has4 || f.has6 ? "udp" : "af_packet";
@@ -317,6 +332,6 @@ interface_choose(const struct interface_wish *w, struct interface_choice *choice
 	if (strcmp(driver, "udp") == 0)
 		return by_udp(w, &f, ini, why, error, error_len);
 	if (strcmp(driver, "af_packet") == 0 || strcmp(driver, "af_xdp") == 0)
-		return by_frames(w, &f, choice, driver, ini, why, error, error_len);
+		return by_frames(w, &f, vdev, driver, ini, why, error, error_len);
 	return wrong(error, error_len, "--driver %s: udp, af_packet or af_xdp", driver);
 }

@@ -610,17 +610,25 @@ serve(const struct options *o, struct config *config)
 	return result;
 }
 
+/* Examine whether a start would succeed. Return 0, or -EINVAL or -EAGAIN with a message in
+ * error. */
+static int
+examine(const struct eal_arguments *given, const struct config *c, char *error, size_t error_len)
+{
+	struct config_host host = {0};
+	const int result = arguments_host(given, c, is_dead(c->name), &host, error, error_len);
+
+	return result != 0 ? result : node_config_check_start(c, &host, error, (uint32_t)error_len);
+}
+
 /* Check whether a start would succeed, for a start as well as for --check. Return 0, or the exit
  * code after printing why. */
 static int
 check_start(const struct eal_arguments *given, const struct config *c, const struct options *o)
 {
-	struct config_host host = {0};
 	char error[1024];
-	int result = arguments_host(given, c, is_dead(c->name), &host, error, sizeof(error));
+	const int result = examine(given, c, error, sizeof(error));
 
-	if (result == 0)
-		result = node_config_check_start(c, &host, error, sizeof(error));
 	if (result != 0)
 		fprintf(stderr, "pmx-dpdk: %s: %s\n", o->config, error);
 	return result == 0 ? 0 : exit_code(result);
@@ -669,7 +677,7 @@ start(int eal_argc, char **eal_argv, const struct eal_arguments *given_arguments
 /* Write the configuration where the primary and `pmx-ctl reload` read it; for --check to a file
  * without a name, and to stdout. Return 0 or -errno. */
 static int
-write_config(struct options *o, const char *name, const char *text, size_t len)
+write_config(struct options *o, const char *text, size_t len)
 {
 	static char path[sizeof(link_config_new)];
 	int fd, result = o->check ? 0 : run_dir_make(path, RUN_DIR_MAX);
@@ -681,7 +689,8 @@ write_config(struct options *o, const char *name, const char *text, size_t len)
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 		fwrite(text, 1, len, stdout);
 	} else {
-		snprintf(path + strlen(path), sizeof(path) - strlen(path), "/%s.ini", name);
+		snprintf(path + strlen(path), sizeof(path) - strlen(path), "/%s.ini",
+			o->link.instance);
 		snprintf(link_config, sizeof(link_config), "%s", path);
 		snprintf(link_config_new, sizeof(link_config_new), "%s.%d", path, getpid());
 		snprintf(path, sizeof(path), "%s", link_config_new);
@@ -701,27 +710,27 @@ write_config(struct options *o, const char *name, const char *text, size_t len)
 static int
 use_interface(struct options *o, int *argc, char ***argv)
 {
-	static struct interface_choice choice;
+	static char vdev[VDEV_BYTES];
 	static char *args[80];
 	char *text = NULL, error[1024];
 	size_t len;
 	FILE *ini = open_memstream(&text, &len);
 	int result = ini == NULL ? -ENOMEM : 0;
 
-	if (o->link.instance != NULL && !instance_name_ok(o->link.instance)) {
+	if (!instance_name_ok(o->link.instance)) {
 		fprintf(stderr, "pmx-dpdk: --name %s: letters, digits, '_' and '-'\n",
 			o->link.instance);
 		return EXIT_WRONG;
 	}
 	if (result == 0 &&
-		interface_choose(&o->link, &choice, ini, stderr, error, sizeof(error)) != 0) {
+		interface_choose(&o->link, vdev, ini, stderr, error, sizeof(error)) != 0) {
 		fprintf(stderr, "pmx-dpdk: %s\n", error);
 		return EXIT_WRONG;
 	}
 	if (ini != NULL)
 		fclose(ini);
 	if (result == 0)
-		result = write_config(o, choice.instance, text, len);
+		result = write_config(o, text, len);
 	free(text);
 	if (result != 0) {
 		fprintf(stderr, "pmx-dpdk: --link %s: %s: %s\n", o->link.name,
@@ -732,20 +741,11 @@ use_interface(struct options *o, int *argc, char ***argv)
 		return EXIT_WRONG;
 	memcpy(args, *argv, (size_t)*argc * sizeof(args[0]));
 	args[(*argc)++] = (char *)"--no-pci";
-	if (choice.vdev[0] != 0)
-		args[(*argc)++] = choice.vdev;
+	if (vdev[0] != 0)
+		args[(*argc)++] = vdev;
 	args[*argc] = NULL;
 	*argv = args;
 	return -1;
-}
-
-static bool
-would_start(const struct eal_arguments *a, const struct config *c, char *error, size_t error_len)
-{
-	struct config_host host = {0};
-
-	return arguments_host(a, c, is_dead(c->name), &host, error, error_len) == 0 &&
-		node_config_check_start(c, &host, error, (uint32_t)error_len) == 0;
 }
 
 /* Choose ordinary memory for --link if there are not enough hugepages, or not for this user, and
@@ -764,14 +764,14 @@ choose_memory(const struct options *o, const struct config *c, struct eal_argume
 		return;
 	if (access(HUGE_DIR, W_OK) != 0)
 		snprintf(error, sizeof(error), "this user may not use hugepages in %s", HUGE_DIR);
-	else if (would_start(a, c, error, sizeof(error)))
+	else if (examine(a, c, error, sizeof(error)) == 0)
 		return;
 	sized.mbufs = c->mbufs != 0 ? c->mbufs : node_config_buffers_least(c);
 	node_config_memory(&sized, PAGE_BYTES, &need);
 	snprintf(mib, sizeof(mib), "%llu", (unsigned long long)(need.all >> 20) + SPARE_MIB);
 	without.no_huge = true;
 	without.memory_mib = mib;
-	if (!would_start(&without, c, other, sizeof(other)))
+	if (examine(&without, c, other, sizeof(other)) != 0)
 		return; /* it is something else */
 	fprintf(stderr,
 		"%s: ordinary memory, %s MiB, where applications attach as thin clients: %s\n",
@@ -891,7 +891,7 @@ read_options(int argc, char **argv, struct options *o)
 int
 main(int argc, char **argv)
 {
-	struct options o = {.ready_fd = -1};
+	struct options o = {.ready_fd = -1, .link = {.instance = "pmx0"}};
 	int eal_argc = 1;
 
 	/* arguments before "--" are for the EAL */

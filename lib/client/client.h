@@ -313,6 +313,8 @@ int ctx_send_short(struct pmx_context *ctx, struct pmx_addr to, const uint64_t h
  * words. */
 int ctx_send_immediate(struct pmx_context *ctx, struct pmx_addr to, const uint64_t head[3],
 	const void *data, uint32_t len);
+/* Copy all bytes of a send buffer to `to`. */
+void ctx_buffer_read(const struct pmx_context *ctx, const struct pmx_buffer *buf, uint8_t *to);
 /* Send a message by the engine, whatever pairs there are. op: SUBMIT_SEND or SUBMIT_MATCHED. As
  * pmx_send(), but the buffer stays as it is. */
 int ctx_submit(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf,

@@ -602,20 +602,17 @@ pairs_may_begin(const struct pmx_context *ctx, struct pmx_addr to)
 	return p->state == PAIR_JOINS || (p->reads && (met == 0 || met == PAIR_READS));
 }
 
-bool
+void
 pairs_mark(struct pmx_context *ctx, uint16_t peer, uint64_t id, enum pair_kind kind)
 {
-	bool found = false;
-
 	if (ctx->pairs == NULL)
-		return false;
+		return;
 	for (struct pair *p = ctx->pairs->all; p != NULL; p = p->next) {
 		if (p->ctx == peer && p->id == id && p->shm != NULL)
-			found = p->flow[kind].receives = true;
+			p->flow[kind].receives = true;
 	}
 	ctx->pairs->turns = LOOK_EVERY; /* its hello may not have been heard yet */
 	ctx->pairs->looked_at = 0;
-	return found;
 }
 
 void
@@ -638,7 +635,7 @@ bool
 pairs_landed(const struct pmx_context *ctx)
 {
 	for (struct pair *p = ctx->pairs != NULL ? ctx->pairs->all : NULL; p != NULL; p = p->next) {
-		if (pair_has(p, PAIR_MATCHED) && !ctx_stopped(ctx))
+		if (pair_has(ctx, p, PAIR_MATCHED))
 			return true;
 		if (p->offered != 0 &&
 			atomic_load_explicit(&p->shm->side[!p->side].fetched,
@@ -744,7 +741,7 @@ pairs_sleeps(struct pmx_context *ctx, bool sleeps)
 /* ------------------------------------------------------------------ another engine */
 
 /* Go on with another engine: what this context sent by its last engine has come, or never will,
- * WIRE_ASIDE too. */
+ * marks too. */
 static void
 pairs_rejoined(struct pmx_context *ctx)
 {

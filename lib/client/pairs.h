@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Messages between two thin clients of one user on one host, by memory that both map
+ * Messages between two applications of one user on one host, by memory that both map
  * (lib/channel/pair.h) and past the engine (PM-MPI: ranks of a host). What they are to each other
  * is agreed on through the primary, which introduces them and has no part in what follows: such a
  * pair outlives take-overs and restarts. All of it belongs to the context's thread. What is here
@@ -19,10 +19,10 @@
  *    sealed, and what shows that the other lives (a pidfd). The socket also wakes who sleeps: what
  *    the other side sends there can only be a byte too many, while a descriptor of its own choice
  *    could make a write wait for ever.
- * 4. Sockets and descriptors are looked at after LOOK_EVERY messages and looks for some, and at
- *    most once in LOOK_US, since it takes a system call. What was sent in between to a process that
- *    was killed is lost with what else that process had not received; one that closes its context
- *    says so at once.
+ * 4. Sockets and descriptors are looked at after LOOK_EVERY messages and looks for some, at most
+ *    once in LOOK_US, since it takes a system call, and by who sends after PAIRS_STALE_MS. What was
+ *    sent in between to a process that was killed is lost with what else that process had not
+ *    received; one that closes its context says so at once.
  */
 #ifndef PMX_CLIENT_PAIRS_H
 #define PMX_CLIENT_PAIRS_H
@@ -100,8 +100,8 @@ void pairs_look(struct pmx_context *ctx);
 /* Return whether matched messages to that context may soon go by a pair. */
 bool pairs_may_begin(const struct pmx_context *ctx, struct pmx_addr to);
 /* Read the ring of that kind of the pair with that ID from now on: the other side's mark has come.
- * Return whether there is such a pair. */
-bool pairs_mark(struct pmx_context *ctx, uint16_t peer, uint64_t id, enum pair_kind kind);
+ */
+void pairs_mark(struct pmx_context *ctx, uint16_t peer, uint64_t id, enum pair_kind kind);
 /* Note that there is no message to read in one of the pair's rings, or (broken) that it holds what
  * no writer makes. The pair is gone afterwards if it is broken, or has ended and all of it was
  * read. */
@@ -136,33 +136,42 @@ pair_is_closed(const struct pair *p)
 	return atomic_load_explicit(&p->shm->side[!p->side].closed, memory_order_relaxed) != 0;
 }
 
+/* Return whether the context is stopped (lib/preempt). */
+static inline bool
+ctx_stopped(const struct pmx_context *ctx)
+{
+	return unlikely(atomic_load_explicit(&ctx->shm->stopped, memory_order_relaxed) != 0);
+}
+
+/* Return whether messages of that kind are to be read from the pair's ring: the other side's mark
+ * has come, or never will. */
+static inline bool
+pair_is_marked(const struct pair *p, enum pair_kind kind)
+{
+	return likely(p->flow[kind].receives) ||
+		(p->shm != NULL && atomic_load(&p->shm->side[!p->side].say[kind].engines));
+}
+
 /* Return whether messages of that kind may be read from the pair's ring now. landed: some that came
  * by engines are still to be received. */
 static inline bool
-pair_receives(struct pair *p, enum pair_kind kind, bool landed)
+pair_receives(const struct pmx_context *ctx, struct pair *p, enum pair_kind kind, bool landed)
 {
 	struct pair_flow *f = &p->flow[kind];
 
-	if (unlikely(!f->receives)) {
-		if (landed || p->shm == NULL ||
-			!atomic_load(&p->shm->side[!p->side].say[kind].engines))
-			return false;
-		f->receives = true;
-	}
-	return likely(p->state != PAIR_JOINS);
+	if (unlikely(!f->receives) && !landed)
+		f->receives = pair_is_marked(p, kind);
+	return f->receives && likely(p->state != PAIR_JOINS) && !ctx_stopped(ctx);
 }
 
-/* Return whether a message of that kind is in the pair's ring. */
+/* Return whether a message of that kind is in the pair's ring, and may be received. */
 static inline bool
-pair_has(const struct pair *p, enum pair_kind kind)
+pair_has(const struct pmx_context *ctx, const struct pair *p, enum pair_kind kind)
 {
 	const struct pair_end *in = &p->flow[kind].in;
 
-	if (p->shm == NULL || p->state == PAIR_JOINS ||
-		(!p->flow[kind].receives &&
-			!atomic_load(&p->shm->side[!p->side].say[kind].engines)))
-		return false;
-	return atomic_load_explicit(pair_word(in, in->pos), memory_order_acquire) != 0;
+	return pair_is_marked(p, kind) && p->state != PAIR_JOINS && !ctx_stopped(ctx) &&
+		atomic_load_explicit(pair_word(in, in->pos), memory_order_acquire) != 0;
 }
 
 /* A process that was killed is noticed so soon at least by who only sends to it. */
@@ -175,13 +184,6 @@ pair_sends(const struct pmx_context *ctx, const struct pair *p, enum pair_kind k
 {
 	return likely(p != NULL && p->flow[kind].sends && !pair_is_closed(p) &&
 		clock_coarse_ms() - ctx->pairs->heard_at < PAIRS_STALE_MS);
-}
-
-/* Return whether the context is stopped (lib/preempt). */
-static inline bool
-ctx_stopped(const struct pmx_context *ctx)
-{
-	return unlikely(atomic_load_explicit(&ctx->shm->stopped, memory_order_relaxed) != 0);
 }
 
 /* Set *at to where a message of len bytes is to be written, for pair_send(). 0; -EPIPE: the engine
@@ -202,8 +204,8 @@ pair_message(struct pmx_context *ctx, struct pair *p, enum pair_kind kind, uint3
 }
 
 /* Do what pair_message() does, for a message whose len bytes lie beside the ring, and are to be
- * written at *bytes, and a head of head_len bytes at *at; for pair_send_long(). -ENOBUFS: there is
- * no room beside the ring. */
+ * written at *bytes, and a head of head_len bytes at *at; for pair_send_long(). -EAGAIN also if
+ * there is no room beside the ring. */
 static inline int
 pair_long_message(struct pmx_context *ctx, struct pair *p, enum pair_kind kind, uint32_t head_len,
 	uint32_t len, uint8_t **at, uint8_t **bytes)

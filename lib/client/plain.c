@@ -14,7 +14,6 @@
  * 3. The mark is a message that only the library sends: a word, and the pair's random ID. It is so
  *    short that it needs no receive buffer, all of which the application may hold.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,22 +45,12 @@ struct plain {
 
 /* ------------------------------------------------------------------ sending */
 
-static void
-gather(struct pmx_context *ctx, const struct pmx_buffer *buf, uint8_t *to)
-{
-	for (uint32_t i = 0, n; i < buf->segments; i++, to += n) {
-		const void *from = pmx_buffer_segment(ctx, buf, i, &n);
-
-		memcpy(to, from, n);
-	}
-}
-
 static inline void
 put(struct pmx_context *ctx, uint8_t *to, const void *data, const struct pmx_buffer *buf,
 	uint32_t len)
 {
 	if (buf != NULL && buf->segments != 1)
-		gather(ctx, buf, to);
+		ctx_buffer_read(ctx, buf, to);
 	else if (len <= 64)
 		lhs_copy(to, buf != NULL ? buf->data : data, len);
 	else
@@ -98,7 +87,7 @@ plain_send(struct pmx_context *ctx, struct pmx_addr to, const void *data,
 
 /* ------------------------------------------------------------------ receiving */
 
-static int
+static bool
 make_places(struct pmx_context *ctx)
 {
 	const uint32_t count = ctx->receive_buffers == 0 ? 1
@@ -107,14 +96,14 @@ make_places(struct pmx_context *ctx)
 	struct plain *x = calloc(1, sizeof(*x) + count * (sizeof(x->of[0]) + sizeof(x->free[0])));
 
 	if (x == NULL)
-		return -ENOMEM;
+		return false;
 	x->free = (uint16_t *)(void *)&x->of[count];
 	x->count = x->free_count = count;
 	x->most = (uint64_t)count * ctx->frag_len;
 	for (uint32_t i = 0; i < count; i++)
 		x->free[i] = (uint16_t)(count - 1 - i);
 	ctx->plain = x;
-	return 0;
+	return true;
 }
 
 static void
@@ -130,7 +119,7 @@ plain_close(struct pmx_context *ctx)
 static struct place *
 place_find(struct pmx_context *ctx)
 {
-	if (unlikely(ctx->plain == NULL) && make_places(ctx) != 0)
+	if (unlikely(ctx->plain == NULL) && !make_places(ctx))
 		return NULL;
 	struct plain *x = ctx->plain;
 
@@ -294,9 +283,9 @@ plain_receive(struct pmx_context *ctx, struct pmx_message *msgs, unsigned n)
 	/* each in turn, from the one behind that which was read last */
 	struct pair *p = x->from != NULL ? x->from : x->all;
 
-	for (uint32_t i = ctx_stopped(ctx) ? 0 : x->count; i > 0 && p != NULL && k < n; i--) {
+	for (uint32_t i = x->count; i > 0 && p != NULL && k < n; i--) {
 		x->from = p->next;
-		if (pair_receives(p, PAIR_PLAIN, landed))
+		if (pair_receives(ctx, p, PAIR_PLAIN, landed))
 			k += receive_from(ctx, p, msgs + k, n - k);
 		p = x->from != NULL ? x->from : x->all;
 	}
@@ -330,7 +319,7 @@ plain_landed(struct pmx_context *ctx)
 {
 	for (const struct pair *p = ctx->pairs != NULL ? ctx->pairs->all : NULL; p != NULL;
 		p = p->next) {
-		if (pair_has(p, PAIR_PLAIN) && !ctx_stopped(ctx) &&
+		if (pair_has(ctx, p, PAIR_PLAIN) &&
 			!(p->full && ctx->plain != NULL && p->full_at == ctx->plain->given))
 			return true;
 	}

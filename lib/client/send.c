@@ -261,6 +261,17 @@ pmx_buffer_write(struct pmx_context *ctx, const struct pmx_buffer *buf, uint32_t
 	return 0;
 }
 
+void
+ctx_buffer_read(const struct pmx_context *ctx, const struct pmx_buffer *buf, uint8_t *to)
+{
+	uint16_t b = buf->first;
+
+	for (uint32_t left = buf->len, n; left > 0; left -= n, to += n, b = ctx->notes[b].next) {
+		n = left < ctx->frag_len ? left : ctx->frag_len;
+		memcpy(to, send_data(ctx, b), n);
+	}
+}
+
 /* ------------------------------------------------------------------ sending */
 
 /* Write the additional slots of a message of many buffers. */

@@ -79,6 +79,13 @@ is_still(uint16_t ctx, uint32_t generation)
 		server.node->channels[ctx].generation == generation;
 }
 
+static void
+drop_waiting(struct waiting_pair *w)
+{
+	close(w->socket);
+	w->used = false;
+}
+
 /* Forget the waiting pairs of contexts that ask, or are asked, no more. Return a free place, or
  * NULL. */
 static struct waiting_pair *
@@ -89,10 +96,8 @@ clear_waiting(void)
 	for (unsigned i = 0; i < PAIRS_WAITING; i++) {
 		struct waiting_pair *w = &server.waiting[i];
 
-		if (w->used && !(is_still(w->from, w->from_life) && is_still(w->to, w->to_life))) {
-			close(w->socket);
-			w->used = false;
-		}
+		if (w->used && !(is_still(w->from, w->from_life) && is_still(w->to, w->to_life)))
+			drop_waiting(w);
 		if (!w->used)
 			free = w;
 	}
@@ -677,8 +682,7 @@ pair_for(const struct asker *who, const struct attach_request *request, struct a
 		struct waiting_pair *w = &server.waiting[i];
 
 		if (w->used && w->from == ctx && w->to == peer) {
-			close(w->socket);
-			w->used = false;
+			drop_waiting(w);
 			free = w;
 		}
 	}

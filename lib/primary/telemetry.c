@@ -319,6 +319,16 @@ tell_rails(const char *cmd, const char *params, struct rte_tel_data *d)
 	return tell_nodes(params, d, true, add_rails);
 }
 
+/* Copy len bytes that a client writes at that offset of its channel: the memory of a thin one must
+ * not be unmapped meanwhile. */
+static void
+copy_from_channel(const struct channel *ch, size_t offset, void *to, size_t len)
+{
+	pthread_mutex_lock(&node->mappings.lock);
+	memcpy(to, (const uint8_t *)ch->shm + offset, len);
+	pthread_mutex_unlock(&node->mappings.lock);
+}
+
 static void
 add_context(struct rte_tel_data *d, const struct channel *ch)
 {
@@ -329,10 +339,7 @@ add_context(struct rte_tel_data *d, const struct channel *ch)
 
 	if (c == NULL)
 		return;
-	/* this may be a thin client's memory, which must not be unmapped meanwhile */
-	pthread_mutex_lock(&node->mappings.lock);
-	memcpy(&paired, &ch->shm->paired, sizeof(paired));
-	pthread_mutex_unlock(&node->mappings.lock);
+	copy_from_channel(ch, offsetof(struct channel_shm, paired), &paired, sizeof(paired));
 	rte_tel_data_start_dict(c);
 	rte_tel_data_add_dict_string(c, "state",
 		ch->state == CHANNEL_OPEN && ch->stopped ? "stopped" : states[ch->state & 3]);
@@ -395,10 +402,7 @@ add_remote(struct rte_tel_data *d, const struct channel *ch)
 	struct pin_counters pins;
 	char name[16];
 
-	/* this may be a thin client's memory, which must not be unmapped meanwhile */
-	pthread_mutex_lock(&node->mappings.lock);
-	memcpy(&pins, &ch->shm->pins, sizeof(pins));
-	pthread_mutex_unlock(&node->mappings.lock);
+	copy_from_channel(ch, offsetof(struct channel_shm, pins), &pins, sizeof(pins));
 
 	rma_stat(rma_channel(ch)->rma, ch->ctx, &r);
 	if (c == NULL)

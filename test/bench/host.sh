@@ -41,12 +41,6 @@ pmx() # DIRECT TESTS
 	end "$daemon"
 }
 
-# as COLUMN COMMAND...: its lines, each behind the column where it stands
-as()
-{
-	"${@:2}" | sed "s/^/$1 /"
-}
-
 turn()
 {
 	as posix ucx posix,self 127.0.0.1 $sizes,1048576

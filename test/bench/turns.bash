@@ -22,6 +22,9 @@ turns() {
 	done
 }
 
+# as COLUMN COMMAND...: its lines, each behind the column where it stands in the tables of columns.py
+as() { "${@:2}" | sed "s/^/$1 /"; }
+
 # What the line took, to stand beside each figure.
 lines_print() {
 	awk '{ n++; if ($3 == "dropped") d++

@@ -74,12 +74,6 @@ kernel() # tcp|udp
 	wait $pid
 }
 
-# as COLUMN COMMAND...: its lines, each behind the column where it stands
-as()
-{
-	"${@:2}" | sed "s/^/$1 /"
-}
-
 turn()
 {
 	as tcp kernel tcp

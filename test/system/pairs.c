@@ -477,7 +477,7 @@ stream_out(pid_t receiver)
 
 /* ------------------------------------------------------------------ sleep */
 
-unsigned sleeps, unended; /* that had a time: all, and those that it ended */
+static unsigned sleeps, unended; /* that had a time: all, and those that it ended */
 
 /* In place of libc's. One sleeps 100 ms at a time, and looks again: only who counts sees that
  * nobody woke it. */
@@ -536,17 +536,27 @@ reap(pid_t pid)
 		die("the other process failed");
 }
 
-static void
-stream(void)
+void
+in_two(void (*in_child)(void), void (*in_parent)(pid_t child))
 {
 	pid_t pid = child();
 
 	if (pid == 0) {
-		stream_in();
+		in_child();
 		exit(0);
 	}
-	stream_out(pid);
+	in_parent(pid);
 	reap(pid);
+}
+
+void
+check_sleeps(void)
+{
+	printf("# %u sleeps, %u ended by their time\n", sleeps, unended);
+	if (sleeps < ROUNDS / 4)
+		die("it slept %u times in %d rounds", sleeps, ROUNDS);
+	if (unended > ROUNDS / 4)
+		die("%u sleeps of %d rounds ended by their time", unended, ROUNDS);
 }
 
 static void
@@ -557,11 +567,7 @@ sleep_both(void)
 
 	wait_for(pid != 0, pid == 0 ? getppid() : pid);
 	ping(ctx, pid != 0, pid != 0);
-	printf("# %u sleeps, %u ended by their time\n", sleeps, unended);
-	if (sleeps < ROUNDS / 4)
-		die("it slept %u times in %d rounds", sleeps, ROUNDS);
-	if (unended > ROUNDS / 4)
-		die("%u sleeps of %d rounds ended by their time", unended, ROUNDS);
+	check_sleeps();
 	if (paired(ctx) == 0)
 		die("nothing came by shared memory");
 	if (pid == 0)
@@ -770,7 +776,7 @@ main(int argc, char **argv)
 	else if (strcmp(what, "large") == 0)
 		large();
 	else if (strcmp(what, "stream") == 0)
-		stream();
+		in_two(stream_in, stream_out);
 	else if (strcmp(what, "sleep") == 0)
 		sleep_both();
 	else if (strcmp(what, "killed") == 0)

@@ -14,8 +14,6 @@
 
 extern struct pmx_node *node;
 extern uint32_t buffers; /* of each kind, of contexts that are opened */
-/* calls of poll() that had a time: all, and those that it ended */
-extern unsigned sleeps, unended;
 
 struct pmx_context *open_context(uint16_t number);
 struct pmx_addr addr(uint16_t context);
@@ -29,6 +27,11 @@ bool line_waits(void);
 pid_t child(void);
 /* Wait for a child, which must end well. */
 void reap(pid_t pid);
+
+/* Run in_child in a child, and in_parent, which is given the child, in this process. */
+void in_two(void (*in_child)(void), void (*in_parent)(pid_t child));
+/* Check that this process slept between messages, and was woken. */
+void check_sleeps(void);
 
 /* Run a case of plain messages. Return false if there is none of that name. */
 bool plain(const char *name, int argc, char **argv);

@@ -497,13 +497,27 @@ static void
 stopped(void)
 {
 	struct pmx_context *a = open_context(0), *b = open_context(1);
-	const uint64_t word = 77;
+	uint64_t word = 77, got = 0;
+	const struct pmx_matched out = {.peer = addr(1), .data = &word, .len = sizeof(word)};
+	const struct pmx_matched in = {.peer = addr(0), .data = &got, .len = sizeof(got)};
+	pmx_request request;
 	struct pmx_message m;
 
 	join(a, 0, b, 1);
 	join(b, 1, a, 0);
+	for (unsigned i = 0; i < 2; i++) { /* the first is the mark's */
+		must_succeed("pmx_irecv", pmx_irecv(b, &in, &request));
+		must_succeed("pmx_isend", pmx_isend(a, &out, NULL));
+		must_succeed("pmx_wait", pmx_wait(b, &request, NULL, 30 * SECOND));
+	}
+	if (!a->pairs->of[1].pair->flow[PAIR_MATCHED].sends)
+		die("matched messages go by the engine");
+	must_succeed("pmx_irecv", pmx_irecv(b, &in, &request));
+	if (pmx_before_select(b) == 0) /* requests that ended are told now, and not below */
+		pmx_after_select(b);
 	send_word(a, 1, 0);
 	must_succeed("pmx_context_stop", pmx_context_stop(b));
+	must_succeed("pmx_isend", pmx_isend(a, &out, NULL));
 	for (unsigned i = 1; i < 100; i++)
 		send_word(a, 1, i);
 	for (unsigned i = 0; i < 1000; i++) {
@@ -513,6 +527,8 @@ stopped(void)
 
 		if (result != -EAGAIN)
 			die_of("a send of a context that is stopped", result);
+		if (pmx_test(b, &request, NULL) != 0)
+			die("a context that is stopped receives a matched message");
 	}
 	if (pmx_before_select(b) != 0)
 		die("a context that is stopped does not sleep");
@@ -524,6 +540,7 @@ stopped(void)
 		if (pmx_receive_wait(b, &m, 30 * SECOND) != 1 || word_of(b, &m) != i)
 			die("message %u did not come when the context went on", i);
 	}
+	must_succeed("pmx_wait", pmx_wait(b, &request, NULL, 30 * SECOND));
 	send_word(b, 0, 7);
 	if (pmx_receive_wait(a, &m, 30 * SECOND) != 1 || word_of(a, &m) != 7 || !goes_aside(b, 0))
 		die("the context does not go on");
@@ -629,14 +646,7 @@ stream_out(pid_t receiver)
 static void
 stream(void)
 {
-	pid_t pid = child();
-
-	if (pid == 0) {
-		stream_in();
-		exit(0);
-	}
-	stream_out(pid);
-	reap(pid);
+	in_two(stream_in, stream_out);
 }
 
 static void
@@ -658,11 +668,7 @@ sleep_both(void)
 		if (pid == 0)
 			send_word(ctx, other, i);
 	}
-	printf("# %u sleeps, %u ended by their time\n", sleeps, unended);
-	if (sleeps < ROUNDS / 4)
-		die("it slept %u times in %d rounds", sleeps, ROUNDS);
-	if (unended > ROUNDS / 4)
-		die("%u sleeps of %d rounds ended by their time", unended, ROUNDS);
+	check_sleeps();
 	if (!has_come_aside(ctx))
 		die("nothing came by shared memory");
 	if (pid == 0)
@@ -685,14 +691,14 @@ drain(void)
 	exit(0);
 }
 
-/* Send to context 1, which may not be open yet, until that goes by shared memory. */
+/* Send to that context, which may not be open yet, until that goes by shared memory. */
 static void
-send_until_aside(struct pmx_context *ctx)
+send_until_aside(struct pmx_context *ctx, uint16_t to)
 {
 	const int64_t until = now_us() + 30 * SECOND;
 
-	while (!goes_aside(ctx, 1)) {
-		send_word(ctx, 1, 1);
+	while (!goes_aside(ctx, to)) {
+		send_word(ctx, to, 1);
 		usleep(100);
 		if (now_us() > until)
 			die("no shared memory within 30 s");
@@ -712,7 +718,7 @@ killed(void)
 	uint64_t word = 1;
 	pmx_send_id id;
 
-	send_until_aside(ctx);
+	send_until_aside(ctx, 1);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	while (result == 0) {
@@ -730,7 +736,7 @@ killed(void)
 		node = NULL;
 		drain();
 	}
-	send_until_aside(ctx);
+	send_until_aside(ctx, 1);
 	send_word(ctx, 1, 7);
 	reap(pid);
 }
@@ -754,7 +760,7 @@ apart(void)
 	struct pmx_context *ctx = open_context(0);
 	const struct pmx_matched m = {.peer = addr(1), .data = &word, .len = sizeof(word)};
 
-	send_until_aside(ctx);
+	send_until_aside(ctx, 1);
 	for (unsigned i = 0; i < 200; i++) {
 		int result;
 
@@ -831,14 +837,8 @@ static void
 attack(void)
 {
 	struct pmx_context *ctx = open_context(1);
-	const int64_t until = now_us() + 20 * SECOND;
 
-	while (!goes_aside(ctx, 0)) {
-		send_word(ctx, 0, 1);
-		usleep(100);
-		if (now_us() > until)
-			die("no shared memory within 20 s");
-	}
+	send_until_aside(ctx, 0);
 	struct pair *p = ctx->pairs->of[0].pair;
 	uint8_t *bytes = (uint8_t *)p->shm;
 
@@ -896,31 +896,23 @@ hostile(void)
 bool
 plain(const char *name, int argc, char **argv)
 {
+	static const struct {
+		const char *name;
+		void (*run)(void);
+	} cases[] = {{"turns", turns}, {"full", full}, {"single", single}, {"stopped", stopped},
+		{"stream", stream}, {"sleep", sleep_both}, {"killed", killed}, {"forked", forked},
+		{"apart", apart}, {"hostile", hostile}};
+
 	buffers = 128;
-	if (strcmp(name, "mix") == 0 && argc == 2)
+	if (strcmp(name, "mix") == 0 && argc == 2) {
 		mix(atoi(argv[1]) != 0);
-	else if (strcmp(name, "turns") == 0)
-		turns();
-	else if (strcmp(name, "full") == 0)
-		full();
-	else if (strcmp(name, "single") == 0)
-		single();
-	else if (strcmp(name, "stopped") == 0)
-		stopped();
-	else if (strcmp(name, "stream") == 0)
-		stream();
-	else if (strcmp(name, "sleep") == 0)
-		sleep_both();
-	else if (strcmp(name, "killed") == 0)
-		killed();
-	else if (strcmp(name, "forked") == 0)
-		forked();
-	else if (strcmp(name, "apart") == 0)
-		apart();
-	else if (strcmp(name, "hostile") == 0 && argc == 1)
-		hostile();
-	else
-		return false;
-	(void)argv;
-	return true;
+		return true;
+	}
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		if (strcmp(name, cases[i].name) == 0) {
+			cases[i].run();
+			return true;
+		}
+	}
+	return false;
 }

@@ -268,19 +268,19 @@ pair_ring__two_threads(void **state)
 /* ------------------------------------------------------------------ long messages */
 
 static struct pair_longs longs;
+/* The messages under way, by slot; len 0: none. */
+static struct pair_long live[PAIR_LONGS];
 
 static int
 setup_longs(void **state)
 {
 	setup(state);
 	memset(&longs, 0, sizeof(longs));
+	memset(live, 0, sizeof(live));
 	longs.at = shm.longs[0];
 	longs.given = &shm.side[1].longs;
 	return 0;
 }
-
-/* The messages under way, by slot; len 0: none. */
-static struct pair_long live[PAIR_LONGS];
 
 static bool
 add_long(uint32_t len)
@@ -315,7 +315,6 @@ pair_long__random(void **state)
 	unsigned full = 0;
 
 	(void)state;
-	memset(live, 0, sizeof(live));
 	for (unsigned i = 0; i < 300000; i++) {
 		const uint32_t most = draw() % 64 == 0 ? PAIR_LONG_BYTES / 3 : 50000;
 		const uint32_t slot = (uint32_t)(draw() % PAIR_LONGS);
@@ -341,7 +340,6 @@ static void
 pair_long__stays_near(void **state)
 {
 	(void)state;
-	memset(live, 0, sizeof(live));
 	for (uint32_t len = 2048; len <= 1 << 20; len *= 2) {
 		for (unsigned i = 0; i < 1000; i++) {
 			struct pair_long l = {0};
@@ -358,7 +356,6 @@ static void
 pair_long__mixed_lengths(void **state)
 {
 	(void)state;
-	memset(live, 0, sizeof(live));
 	assert_true(add_long(2048));
 	assert_true(add_long(2 << 20));
 	assert_true(add_long(2 << 20));
@@ -377,7 +374,6 @@ pair_long__made_up_returns(void **state)
 	struct pair_long l;
 
 	(void)state;
-	memset(live, 0, sizeof(live));
 	for (unsigned i = 0; i < PAIR_LONGS; i++)
 		assert_true(add_long(100));
 	assert_false(add_long(100));

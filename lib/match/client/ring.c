@@ -492,7 +492,7 @@ progress_pair(struct pmx_context *ctx, struct pair *p, bool all)
 	if (x->queue.posted.count != 0)
 		p->unposted = 0;
 	for (unsigned i = 0; i < ASIDE_BURST; i++) {
-		if (x->queue.posted.count == 0 && !all && pair_has(p, PAIR_MATCHED) &&
+		if (x->queue.posted.count == 0 && !all && pair_has(ctx, p, PAIR_MATCHED) &&
 			p->unposted++ < UNPOSTED_MOST)
 			return;
 		found = read_aside(ctx, p, &a, &word);
@@ -504,11 +504,9 @@ progress_pair(struct pmx_context *ctx, struct pair *p, bool all)
 		else if (!keep_aside(ctx, &a))
 			return;
 		pair_take(&p->flow[PAIR_MATCHED].in, word);
-		ctx_not_idle();
 		if (a.slot != PAIR_LONGS)
 			pair_long_give(&p->shm->side[p->side], a.slot);
 		x->stat.paired++;
-		ctx->shm->paired.received++;
 	}
 	if (likely(found == PAIR_FOUND || (found == PAIR_NOTHING && p->state != PAIR_ENDED)))
 		return;
@@ -519,13 +517,20 @@ progress_pair(struct pmx_context *ctx, struct pair *p, bool all)
 static APART void
 progress_pairs(struct pmx_context *ctx, bool all)
 {
+	const struct match *x = ctx->match;
+	const uint64_t before = x->stat.paired;
+
 	pairs_look(ctx);
 	for (struct pair *p = ctx->pairs->all, *next; p != NULL; p = next) {
 		next = p->next;
 		if (p->offered != 0)
 			pair_fetched(ctx, p);
-		if (pair_receives(p, PAIR_MATCHED, lhs_peek(&ctx->match->queue.heads.ring) != NULL))
+		if (pair_receives(ctx, p, PAIR_MATCHED, lhs_peek(&x->queue.heads.ring) != NULL))
 			progress_pair(ctx, p, all);
+	}
+	if (x->stat.paired != before) {
+		ctx->shm->paired.received += x->stat.paired - before;
+		ctx_not_idle();
 	}
 }
 
