@@ -84,6 +84,16 @@ need_hugepages() {
 		skip_all "$1" "needs $2 free hugepages of 2 MiB: sudo dpdk-config/hugepages.sh $(($2 * 2))"
 }
 
+# in_own_place ARGUMENTS...: go on where no primary of another run is seen and none sees what this one leaves: each that starts
+# removes the hugepages and sockets of dead ones, whosever they are
+in_own_place() {
+	[ -z "${IN_OWN_PLACE:-}" ] || return 0
+	clean
+	mkdir -p /run/pmx-dpdk
+	IN_OWN_PLACE=yes exec unshare --mount sh -c 'mount -t tmpfs own /run/pmx-dpdk && mount -t hugetlbfs -o pagesize=2M own /dev/hugepages &&
+		exec "$@"' - "$0" "$@"
+}
+
 # locks_memory NAME: whether this user may lock what tests of remote memory register at once, 20 MiB at most; else says what is skipped
 locks_memory() {
 	local most

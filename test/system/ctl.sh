@@ -9,6 +9,7 @@ set -u
 . "$(dirname "$0")/common.bash"
 
 need_hugepages ctl 64
+in_own_place "$@"
 dpdk=$build/app/pmx-dpdk
 ctl=$build/app/pmx-ctl
 name=$tag

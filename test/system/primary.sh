@@ -8,6 +8,7 @@ set -u
 . "$(dirname "$0")/common.bash"
 
 need_hugepages primary 192
+in_own_place "$@"
 top=$(cd "$(dirname "$0")/../.." && pwd)
 dpdk=$build/app/pmx-dpdk
 thin=$build/test/thin
