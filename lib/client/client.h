@@ -160,6 +160,9 @@ struct client_aside {
 		const struct pmx_buffer *buf, uint32_t len);
 	/* Receive up to n messages. Return how many. */
 	unsigned (*receive)(struct pmx_context *ctx, struct pmx_message *msgs, unsigned n);
+	/* Return whether messages past the engine were sent before `e`, the next entry of ctx->lhs,
+	 * which came from this node, and are to be received before it. */
+	bool (*precedes)(const struct pmx_context *ctx, const struct lhs_entry *e);
 	/* Take `e`, the next entry of ctx->lhs, which came from this node, if it is a mark
 	 * (pairs.h, note 1). Return whether it was one. */
 	bool (*take_mark)(struct pmx_context *ctx, const struct lhs_entry *e);
@@ -223,6 +226,7 @@ struct pmx_context {
 	struct client_groups *groups;     /* NULL: it never was in any */
 	struct client_colls *colls;       /* NULL: it has begun none */
 	uint32_t pair_node; /* the node whose contexts it may be shared with, or PAIR_NONE */
+	uint32_t near_node; /* the same if it is shared with any */
 	/* called when the transfer of a request has ended */
 	void (*request_ended)(struct pmx_context *ctx, uint32_t request, uint8_t error);
 	struct pmx_node *node;

@@ -191,7 +191,7 @@ ctx_make(struct pmx_context **out, struct pmx_node *node, const struct pmx_conte
 	ctx->event_fd = event_fd;
 	ctx->doorbell = doorbell;
 	ctx->alarm = -1;
-	ctx->pair_node = PAIR_NONE;
+	ctx->pair_node = ctx->near_node = PAIR_NONE;
 	ctx->notes = calloc(shm->send_buffers, sizeof(*ctx->notes));
 	ctx->free = calloc(shm->send_buffers, sizeof(*ctx->free));
 	if (ctx->notes == NULL || ctx->free == NULL || make_release_list(ctx, shm) != 0) {

@@ -38,6 +38,12 @@
 
 /* ------------------------------------------------------------------ life */
 
+static void
+set_near(struct pmx_context *ctx)
+{
+	ctx->near_node = ctx->pairs != NULL && ctx->pairs->all != NULL ? ctx->pair_node : PAIR_NONE;
+}
+
 static int
 pairs_open(struct pmx_context *ctx)
 {
@@ -49,6 +55,7 @@ pairs_open(struct pmx_context *ctx)
 	for (unsigned i = 0; i < WIRE_CONTEXTS_MAX; i++)
 		ctx->pairs->of[i].left = ASK_AFTER;
 	ctx->pair_node = ctx->node->number;
+	set_near(ctx);
 	return 0;
 }
 
@@ -100,6 +107,7 @@ release(struct pmx_context *ctx, struct pair *p)
 		x->from = p->next;
 	unlink_from(&x->all, p);
 	x->count--;
+	set_near(ctx);
 	if (p->shm != NULL)
 		atomic_store(&p->shm->side[p->side].closed, 1);
 	if (p->process >= 0)
@@ -146,7 +154,7 @@ pairs_forget(struct pmx_context *ctx)
 		close(p->socket);
 	}
 	ctx->pairs = NULL;
-	ctx->pair_node = PAIR_NONE;
+	ctx->pair_node = ctx->near_node = PAIR_NONE;
 }
 
 static bool
@@ -413,6 +421,7 @@ ask(struct pmx_context *ctx, uint64_t peer)
 	};
 	x->all = p;
 	x->count++;
+	set_near(ctx);
 	if (x->of[p->ctx].pair != NULL)
 		end(ctx, x->of[p->ctx].pair); /* that was with one before it */
 	x->of[p->ctx].pair = p;
@@ -441,8 +450,10 @@ hear(struct pmx_context *ctx, struct pair *p)
 		if (!meet(p)) {
 			release(ctx, p);
 			ctx->pairs->of[peer].left = ASK_AGAIN;
+			return;
 		}
-		return;
+		if (p->state == PAIR_JOINS)
+			return;
 	}
 	do
 		n = recv(p->socket, wake, sizeof(wake), MSG_DONTWAIT);
@@ -750,6 +761,7 @@ pairs_rejoined(struct pmx_context *ctx)
 		return;
 	}
 	ctx->pair_node = ctx->shm->pairs ? ctx->node->number : PAIR_NONE;
+	set_near(ctx);
 	ctx->pairs->asked = 0;
 	for (struct pair *p = ctx->pairs->all; p != NULL; p = p->next) {
 		listen_to(ctx, p);

@@ -9,7 +9,8 @@
  * Design notes
  * 1. Order: a sender begins each kind with a mark by the engine, and the receiver reads that ring
  *    only from the mark on. So all that went by the engine before is received before, and nothing
- *    is waited for. From then on every message of the kind goes by the ring.
+ *    is waited for. From then on every message of the kind goes by the ring. What comes by the
+ *    engine after the mark is of the number's next owner, so the ring is read first.
  * 2. A long matched message is offered, its head by the ring, and the receive that takes it copies
  *    the bytes from the sender's memory, once. So matched messages go by pairs only where the
  *    kernel lets both sides read each other's memory: processes of one user and one PID namespace,
@@ -164,14 +165,29 @@ pair_receives(const struct pmx_context *ctx, struct pair *p, enum pair_kind kind
 	return f->receives && likely(p->state != PAIR_JOINS) && !ctx_stopped(ctx);
 }
 
+/* Return whether a message of that kind is in the pair's ring. */
+static inline bool
+pair_is_filled(const struct pair *p, enum pair_kind kind)
+{
+	const struct pair_end *in = &p->flow[kind].in;
+
+	return atomic_load_explicit(pair_word(in, in->pos), memory_order_acquire) != 0;
+}
+
 /* Return whether a message of that kind is in the pair's ring, and may be received. */
 static inline bool
 pair_has(const struct pmx_context *ctx, const struct pair *p, enum pair_kind kind)
 {
-	const struct pair_end *in = &p->flow[kind].in;
-
 	return pair_is_marked(p, kind) && p->state != PAIR_JOINS && !ctx_stopped(ctx) &&
-		atomic_load_explicit(pair_word(in, in->pos), memory_order_acquire) != 0;
+		pair_is_filled(p, kind);
+}
+
+/* Return whether the pair is with that context and brought messages of that kind which are to be
+ * received before the next one that came from there by the engine: note 1. */
+static inline bool
+pair_precedes(const struct pair *p, uint16_t peer, enum pair_kind kind)
+{
+	return p->ctx == peer && p->flow[kind].receives && pair_is_filled(p, kind);
 }
 
 /* A process that was killed is noticed so soon at least by who only sends to it. */

@@ -296,6 +296,16 @@ plain_receive(struct pmx_context *ctx, struct pmx_message *msgs, unsigned n)
 }
 
 static bool
+plain_precedes(const struct pmx_context *ctx, const struct lhs_entry *e)
+{
+	for (const struct pair *p = ctx->pairs->all; p != NULL; p = p->next) {
+		if (pair_precedes(p, e->src_ctx, PAIR_PLAIN))
+			return true;
+	}
+	return false;
+}
+
+static bool
 plain_take_mark(struct pmx_context *ctx, const struct lhs_entry *e)
 {
 	uint64_t words[2];
@@ -329,8 +339,8 @@ plain_landed(struct pmx_context *ctx)
 static int
 plain_open(struct pmx_context *ctx)
 {
-	static const struct client_aside aside = {plain_send, plain_receive, plain_take_mark,
-		plain_give_back};
+	static const struct client_aside aside = {plain_send, plain_receive, plain_precedes,
+		plain_take_mark, plain_give_back};
 
 	ctx->aside = &aside;
 	return 0;

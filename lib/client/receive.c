@@ -152,12 +152,19 @@ found_nothing(struct pmx_context *ctx)
 	return result;
 }
 
+/* Return whether messages of pairs were sent before the entry. The context may have pairs. */
+static inline bool
+pairs_precede(const struct pmx_context *ctx, const struct lhs_entry *e)
+{
+	return unlikely(e->src_node == ctx->near_node) && ctx->aside->precedes(ctx, e);
+}
+
 /* Return whether messages of pairs come before the entry, which is there no more if it was a mark.
  * The context may have pairs. */
 static APART bool
 pairs_first(struct pmx_context *ctx, const struct lhs_entry *e)
 {
-	if (ctx->pairs_turn)
+	if (ctx->pairs_turn || pairs_precede(ctx, e))
 		return true;
 	if (likely(e->src_node != ctx->pair_node) || !ctx->aside->take_mark(ctx, e))
 		return false;
@@ -179,7 +186,10 @@ receive_elsewhere(struct pmx_context *ctx, struct pmx_message *msgs, unsigned n)
 		ctx_not_idle();
 		return (int)k;
 	}
-	if (n != 0 && lhs_peek(&ctx->lhs) != NULL)
+	const struct lhs_entry *e = n != 0 ? lhs_peek(&ctx->lhs) : NULL;
+
+	/* those of a pair may wait for memory that the application holds */
+	if (e != NULL && !pairs_precede(ctx, e))
 		return pmx_receive_burst(ctx, msgs, n);
 	return found_nothing(ctx);
 }

@@ -10,7 +10,7 @@ int
 match_queue_init(struct match_queue *q, const struct lhs_config *c, void *ring, const void *base,
 	uint32_t unexpected, uint32_t receives, unsigned simd_bits)
 {
-	*q = (struct match_queue){.base = base};
+	*q = (struct match_queue){.base = base, .near = MATCH_NONE};
 	int result = match_heads_init(&q->heads, c, ring, unexpected);
 
 	if (result == 0)
@@ -64,10 +64,16 @@ match_queue_next(struct match_queue *q, struct match_message *m, uint64_t *handl
 	struct match_unexpected *u = &q->unexpected;
 	struct match_key keys[BURST];
 	uint32_t where[BURST], n = 0;
+	const uint32_t begin = h->ring.pos;
 	const struct lhs_entry *e;
 	bool found = false;
 
 	while ((e = lhs_peek(&h->ring)) != NULL) {
+		if (__builtin_expect(e->src_node == q->near, 0) && h->ring.pos != begin) {
+			*handle = MATCH_NEAR;
+			found = true;
+			break;
+		}
 		__builtin_prefetch(lhs_at(&h->ring, h->ring.pos + 4));
 		bool good = read_key(e, &keys[n]);
 

@@ -17,9 +17,11 @@
 #include "core/wire/wire.h"
 
 /* The handles that match_queue_next gives for what is only to be passed to match_queue_done: a
- * malformed message; a WIRE_ASIDE, whose id is the key's tag. */
+ * malformed message; a WIRE_ASIDE, whose id is the key's tag. MATCH_NEAR: no message, but the next
+ * one is of the node `near`. */
 #define MATCH_MALFORMED UINT64_MAX
 #define MATCH_ASIDE     (UINT64_MAX - 1)
+#define MATCH_NEAR      (UINT64_MAX - 2)
 
 /* A message that landed. */
 struct match_message {
@@ -36,6 +38,8 @@ struct match_queue {
 			     * messages; NULL: they are not counted */
 	uint32_t bulks;     /* bulk buffers of messages that were taken in and are not done yet */
 	uint64_t malformed; /* malformed messages ever seen */
+	uint32_t near;      /* the caller looks elsewhere before each message of this node;
+			     * MATCH_NONE: of none */
 };
 
 /* Set up a queue. ring: memory of c->entries entries; unexpected, receives: the most that may wait;
@@ -47,8 +51,9 @@ void match_queue_free(struct match_queue *q);
 void match_queue_clear(struct match_queue *q);
 
 /* Take in messages that landed, up to the next one that a receive waits for. Returns true with the
- * message in *m and the receive's handle, MATCH_MALFORMED, or MATCH_ASIDE in *handle; false if all
- * that landed is taken in, or if no more messages can wait. */
+ * message in *m and the receive's handle, MATCH_MALFORMED, or MATCH_ASIDE in *handle, or with
+ * MATCH_NEAR behind the first message; false if all that landed is taken in, or if no more messages
+ * can wait. */
 bool match_queue_next(struct match_queue *q, struct match_message *m, uint64_t *handle);
 /* Let a message wait that did not land in the ring, but was taken over in order from elsewhere. e:
  * its entry, of as many bytes as those of the ring. Returns false if no more messages can wait. */

@@ -258,7 +258,7 @@ ring_receive_only(struct pmx_context *ctx, const struct lhs_entry *e)
 
 	/* compares op, and that the flags and the reserved field are 0 */
 	if (unlikely((uint32_t)head != WIRE_EAGER || len > r->layout.len ||
-		    !layout_is_plain(&r->layout) ||
+		    e->src_node == ctx->near_node || !layout_is_plain(&r->layout) ||
 		    (bulk == LHS_NO_BULK ? len > x->queue.heads.ring.split
 					 : (bulk & LHS_CHAINED) != 0) ||
 		    !match_accepts(&posted->want, &key)))

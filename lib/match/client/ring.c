@@ -480,8 +480,9 @@ read_aside(const struct pmx_context *ctx, struct pair *p, struct aside *a, uint6
 }
 
 /* Match the messages that landed in a pair's ring. While no receive is posted they stay there,
- * where they cost no copy, unless `all` of them shall wait with the others. */
-static void
+ * where they cost no copy, unless `all` of them shall wait with the others. Return whether there
+ * may be more now; otherwise the pair may be gone. */
+static bool
 progress_pair(struct pmx_context *ctx, struct pair *p, bool all)
 {
 	struct match *x = ctx->match;
@@ -494,7 +495,7 @@ progress_pair(struct pmx_context *ctx, struct pair *p, bool all)
 	for (unsigned i = 0; i < ASIDE_BURST; i++) {
 		if (x->queue.posted.count == 0 && !all && pair_has(ctx, p, PAIR_MATCHED) &&
 			p->unposted++ < UNPOSTED_MOST)
-			return;
+			return false;
 		found = read_aside(ctx, p, &a, &word);
 		if (found != PAIR_FOUND)
 			break;
@@ -502,16 +503,35 @@ progress_pair(struct pmx_context *ctx, struct pair *p, bool all)
 			match_posted_take(&x->queue.posted, &a.key, &handle))
 			receive_aside(ctx, &x->requests[handle], &a);
 		else if (!keep_aside(ctx, &a))
-			return;
+			return false;
 		pair_take(&p->flow[PAIR_MATCHED].in, word);
 		if (a.slot != PAIR_LONGS)
 			pair_long_give(&p->shm->side[p->side], a.slot);
 		x->stat.paired++;
 	}
 	if (likely(found == PAIR_FOUND || (found == PAIR_NOTHING && p->state != PAIR_ENDED)))
-		return;
+		return found == PAIR_FOUND;
 	x->queue.malformed += found != PAIR_NOTHING;
 	pair_is_read(ctx, p, found != PAIR_NOTHING);
+	return false;
+}
+
+/* Match what came by pairs with that context, or let it wait with the others. Return whether there
+ * is more, for which there is no room. */
+static APART bool
+read_before(struct pmx_context *ctx, uint16_t peer)
+{
+	for (struct pair *p = ctx->pairs->all, *next; p != NULL; p = next) {
+		next = p->next;
+		while (pair_precedes(p, peer, PAIR_MATCHED) &&
+			pair_receives(ctx, p, PAIR_MATCHED, true) && progress_pair(ctx, p, true))
+			;
+	}
+	for (const struct pair *p = ctx->pairs->all; p != NULL; p = p->next) {
+		if (pair_precedes(p, peer, PAIR_MATCHED))
+			return true;
+	}
+	return false;
 }
 
 static APART void
@@ -534,6 +554,17 @@ progress_pairs(struct pmx_context *ctx, bool all)
 	}
 }
 
+/* Match what pairs brought before the next entry of the ring. Return whether there is still some,
+ * which finds no room. */
+static inline bool
+pairs_precede(struct pmx_context *ctx)
+{
+	const struct lhs_entry *e = lhs_peek(&ctx->match->queue.heads.ring);
+
+	return e != NULL && unlikely(e->src_node == ctx->match->queue.near) &&
+		read_before(ctx, e->src_ctx);
+}
+
 /* Match all that landed, or let it wait. 0, or -EPIPE. */
 int
 ring_progress(struct pmx_context *ctx)
@@ -554,13 +585,16 @@ ring_progress(struct pmx_context *ctx)
 			start(ctx);
 		return ctx_idle(ctx);
 	}
+	x->queue.near = ctx->near_node;
 	if (x->queue.posted.only != MATCH_NONE && ring_receive_only(ctx, e))
 		return 0; /* there may be more, but whoever waits for it calls again */
-	while (match_queue_next(&x->queue, &m, &handle)) {
-		if (likely(handle < MATCH_ASIDE)) {
+	while (!pairs_precede(ctx) && match_queue_next(&x->queue, &m, &handle)) {
+		if (likely(handle < MATCH_NEAR)) {
 			receive(ctx, &x->requests[handle], &m);
 			continue;
 		}
+		if (handle == MATCH_NEAR)
+			continue;
 		if (handle == MATCH_ASIDE && m.entry->src_node == ctx->node->number)
 			pairs_mark(ctx, m.entry->src_ctx, m.key.tag, PAIR_MATCHED);
 		uint32_t bulk = m.entry->bulk;
