@@ -166,7 +166,7 @@ quits 0 1 2 3
 # ------------------------------------------------------------------ primaries take over from each other, and nobody notices
 
 rm -f "$dir/number"
-under_take_overs groups_taken_over__locks "work 30000 2 $dir/number" 'work: 0'
+under_take_overs groups_taken_over__locks "work 0 2 $dir/number" 'work: 0'
 under_take_overs groups_taken_over__region "share 5000 4" 'share: 0'
 
 # ------------------------------------------------------------------ a shared region, over a link that loses
