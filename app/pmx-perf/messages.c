@@ -256,6 +256,7 @@ flow(struct session *s, const struct options *o, const char *test, uint32_t size
 	}
 	r->per_second = (double)c.messages * 1e9 / (double)c.ns;
 	r->gbits = (double)c.bytes * 8 / (double)c.ns;
+	r->seconds = (double)c.ns / 1e9;
 	return 0;
 }
 
@@ -365,7 +366,7 @@ bandwidths(struct session *s, const struct options *o)
 #define WARM_S     0.5
 
 /* Send messages of the longest size that is asked for (1 MiB) there and back until packet buffers
- * of both nodes were used once, or the time is over. On a virtual machine the first use of a page
+ * of both nodes were used once, or the time is over; none with --warmup 0. On a virtual machine the first use of a page
  * can take longer than a message. */
 static int
 warm(struct session *s, const struct options *o)
@@ -379,7 +380,8 @@ warm(struct session *s, const struct options *o)
 	for (unsigned i = 0; i < o->size_count; i++)
 		size = RTE_MAX(size, o->sizes[i]);
 	size = RTE_MIN(size, most);
-	for (uint64_t bytes = 0; bytes < WARM_BYTES && e == 0 && rte_rdtsc() < end; bytes += size)
+	for (uint64_t bytes = 0;
+		o->warmup != 0 && bytes < WARM_BYTES && e == 0 && rte_rdtsc() < end; bytes += size)
 		e = ping(s, o, size, &unused);
 	return e == 0 ? 0 : perf_complain("warming up", e);
 }

@@ -92,6 +92,7 @@ struct row {
 	uint64_t p50_ns, p99_ns, p999_ns, min_ns, max_ns;
 	double per_second; /* messages or frames */
 	double gbits;
+	double seconds; /* of a stream: that the receiver took for it */
 	uint64_t lost;
 };
 

@@ -260,6 +260,7 @@ baseline_tests(struct baseline *b, const struct options *o)
 			return -1;
 		r.per_second = flow.messages_per_s;
 		r.gbits = flow.gbits_per_s;
+		r.seconds = (double)flow.received / flow.messages_per_s;
 		r.lost = flow.sent - flow.received;
 		snprintf(r.test, sizeof(r.test), "bandwidth");
 		row_print(o, &r);

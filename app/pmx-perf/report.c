@@ -77,12 +77,13 @@ void
 row_print(const struct options *o, const struct row *r)
 {
 	if (o->json) {
-		json_line(json_pack("{s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I}",
+		json_line(json_pack("{s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I}",
 			"what", r->what, "test", r->test, "size", (json_int_t)r->size, "p50_ns",
 			json_ns(r->p50_ns), "p99_ns", json_ns(r->p99_ns), "p999_ns",
 			json_ns(r->p999_ns), "min_ns", json_ns(r->min_ns), "max_ns",
 			json_ns(r->max_ns), "per_second", json_figure(measured(r->per_second)),
-			"gbits", json_figure(measured(r->gbits)), "lost", (json_int_t)r->lost));
+			"gbits", json_figure(measured(r->gbits)), "seconds",
+			json_figure(measured(r->seconds)), "lost", (json_int_t)r->lost));
 		return;
 	}
 	printf("%-10s %-10s %8u", r->what, r->test, r->size);
