@@ -315,7 +315,6 @@ mirror_inner(struct link *l, const struct link *inner)
 	l->rx_queues = inner->rx_queues;
 	l->tx_queues = inner->tx_queues;
 	l->mtu = inner->mtu;
-	l->slow = inner->slow;
 	l->multicast = inner->multicast;
 	l->up = inner->up;
 	l->mac = inner->mac;

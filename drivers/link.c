@@ -76,6 +76,7 @@ link_open(struct link *l, const struct link_config *config, uint16_t node, struc
 	if (rc != 0)
 		return rc;
 	l->ops = link_driver(config->driver);
+	l->slow = l->ops->slow;
 	rc = config->fault[0] != '\0' ? link_fault_ops.open(l) : l->ops->open(l);
 	if (rc != 0)
 		l->ops = NULL;

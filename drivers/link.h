@@ -100,6 +100,7 @@ struct link_ops {
 	const char *name;
 	enum link_peers peers;
 	bool port; /* config.port names a DPDK port */
+	bool slow; /* rx and tx are system calls: while they run, frames arrive */
 	/* Say whether two links of this driver would use the same thing. May be NULL: never. */
 	bool (*clashes)(const struct link_config *a, const struct link_config *b);
 	/* Return the bytes of memory that open takes for a lane, beside mbufs. May be NULL: none.
@@ -135,7 +136,7 @@ struct link {
 				    * elsewhere */
 	struct rte_device *device; /* with segments: the device that reads them by DMA; NULL: the
 				    * CPU reads them */
-	bool slow;                 /* rx and tx are system calls: while they run, frames arrive */
+	bool slow;                 /* the driver's */
 	bool multicast;            /* a frame to an Ethernet group address may reach several
 				    * nodes */
 	bool up;                   /* last known carrier */

@@ -10,7 +10,7 @@
  * 1. Several queues share the port by SO_REUSEPORT: the kernel picks a socket by a hash of both
  *    addresses, so what one peer's queue sends always arrives at the same queue.
  * 2. The sockets that receive stay unconnected: a connected one receives from one peer only. The
- *    first peers have a second one for sending, which is connected (udp_tx.c, note 3).
+ *    first peers have a second one for sending, which is connected (udp_tx.c, note 4).
  * 3. The kernel may fragment: DF stays off (IP_PMTUDISC_DONT), so an mtu larger than the path's
  *    works. With IPv6 the sending host fragments, to the path MTU that routers report; the same
  *    setting keeps these reports from becoming errors of the socket.
@@ -177,6 +177,7 @@ free_queue(struct udp_queue *q)
 	free(q->connected);
 	free(q->spill);
 	free(q->linear);
+	free(q->joined);
 }
 
 /* Free a link that may be partly open. */
@@ -201,7 +202,8 @@ make_queue(struct udp_queue *q)
 	q->connected = calloc(UDP_NODES, sizeof(q->connected[0]));
 	q->spill = calloc(UDP_BURST, UDP_SPILL);
 	q->linear = calloc(1, UDP_SPILL);
-	return q->connected != NULL && q->spill != NULL && q->linear != NULL;
+	q->joined = calloc(1, UDP_JOINED);
+	return q->connected != NULL && q->spill != NULL && q->linear != NULL && q->joined != NULL;
 }
 
 /* Make a link without sockets. Return it, or NULL. */
@@ -281,7 +283,6 @@ udp_open(struct link *l)
 	l->rx_queues = u->queue_count;
 	l->tx_queues = u->queue_count;
 	l->mtu = (uint16_t)l->config.mtu;
-	l->slow = true;
 	l->up = true;
 	return 0;
 }
@@ -394,6 +395,7 @@ udp_clashes(const struct link_config *a, const struct link_config *b)
 const struct link_ops link_udp_ops = {
 	.name = "udp",
 	.peers = LINK_PEERS_IP,
+	.slow = true,
 	.clashes = udp_clashes,
 	.check = udp_check,
 	.open = udp_open,

@@ -33,7 +33,7 @@ union udp_addr {
 
 struct udp_peer {
 	union udp_addr addr;
-	bool whole; /* the kernel does not split datagrams on the way there: udp_tx.c, note 2 */
+	bool whole; /* the kernel does not split datagrams on the way there: udp_tx.c, note 3 */
 };
 
 struct udp_queue {
@@ -50,6 +50,7 @@ struct udp_queue {
 	uint8_t *spill;  /* of each datagram of a burst, what does not fit its mbuf: UDP_BURST x
 			  * UDP_SPILL */
 	uint8_t *linear; /* UDP_SPILL: a datagram that has to be cut up anew */
+	uint8_t *joined; /* UDP_JOINED: datagrams of several frames that leave */
 	struct iovec scatter[UDP_FRAMES + 1];
 	struct mmsghdr rx_msgs[UDP_BURST], tx_msgs[UDP_BURST]; /* rx: [i] has iov [2i], [2i + 1] */
 	struct iovec rx_iov[2 * UDP_BURST], tx_iov[UDP_FRAMES];
@@ -58,7 +59,8 @@ struct udp_queue {
 	_Alignas(8) uint8_t tx_control[UDP_BURST][UDP_CONTROL];
 } __rte_cache_aligned;
 
-#define UDP_SPILL 65536
+#define UDP_SPILL  65536
+#define UDP_JOINED 131072
 
 struct udp_link {
 	uint32_t room; /* of an mbuf, bytes */

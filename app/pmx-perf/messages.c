@@ -366,8 +366,8 @@ bandwidths(struct session *s, const struct options *o)
 #define WARM_S     0.5
 
 /* Send messages of the longest size that is asked for (1 MiB) there and back until packet buffers
- * of both nodes were used once, or the time is over; none with --warmup 0. On a virtual machine the first use of a page
- * can take longer than a message. */
+ * of both nodes were used once, or the time is over; none with --warmup 0. On a virtual machine the
+ * first use of a page can take longer than a message. */
 static int
 warm(struct session *s, const struct options *o)
 {

@@ -14,13 +14,17 @@
 #include "node/node.h"
 #include "node/sizes.h"
 
-#define BUFFERS_MOST (1ull << 22)
+#define BUFFERS_MOST   (1ull << 22)
 /* of each context, even if closed: the eventfds that wake its client and the lane */
-#define OWN_FDS      2
-#define SPARE_FDS    64         /* of the EAL, lanes and links */
-#define PLACE_BYTES  64         /* private area of an mbuf of rma_lane.places (frames.c) */
-#define EAL_BYTES    (4u << 20) /* the EAL's tables, services, telemetry, and those of ports */
-#define PAGES_BYTES  (8u << 20) /* unused rests of the last hugepages of large pieces */
+#define OWN_FDS        2
+/* proto.ack_every = auto: where an Ack costs a system call, the frames of a long message wait for
+ * one less */
+#define ACK_EVERY      32
+#define ACK_EVERY_SLOW 64
+#define SPARE_FDS      64         /* of the EAL, lanes and links */
+#define PLACE_BYTES    64         /* private area of an mbuf of rma_lane.places (frames.c) */
+#define EAL_BYTES      (4u << 20) /* the EAL's tables, services, telemetry, and those of ports */
+#define PAGES_BYTES    (8u << 20) /* unused rests of the last hugepages of large pieces */
 
 uint32_t
 node_config_link_buffers(const struct config *c)
@@ -152,6 +156,17 @@ endpoint_highest(void)
 	return highest;
 }
 
+/* Return whether frames of some link are sent by system calls. */
+static bool
+has_slow_link(const struct config *c)
+{
+	for (unsigned i = 0; i < CONFIG_LINKS_MAX; i++) {
+		if (c->links[i].used && link_driver(c->links[i].link.driver)->slow)
+			return true;
+	}
+	return false;
+}
+
 struct proto_config
 node_config_core(const struct config *c)
 {
@@ -172,6 +187,8 @@ node_config_core(const struct config *c)
 	p.hold_frames_max = shares.hold;
 	p.assembly_frames_max = shares.assembly;
 	p.payload_max = config_payload_max(c);
+	if (p.ack_every == 0)
+		p.ack_every = has_slow_link(c) ? ACK_EVERY_SLOW : ACK_EVERY;
 	p.links = config_link_count(c);
 	p.probes = 3;
 	p.lanes = (uint8_t)c->lanes;

@@ -195,12 +195,12 @@ proto_init(void *memory, const struct proto_config *config, uint64_t now)
 
 /* ------------------------------------------------------------------ moving */
 
-#define CONFIG_TERMS 27
+#define CONFIG_TERMS 26
 _Static_assert(sizeof(struct proto_config) == 192,
 	"a field of struct proto_config came or went: shall config_terms compare it?");
 
 /* Write to `terms` the parts of a configuration that must be equal for a core to move from one to
- * the other, besides the algorithm. */
+ * the other, besides the algorithm. When Acks are sent may differ. */
 static void
 config_terms(const struct proto_config *c, uint64_t terms[CONFIG_TERMS])
 {
@@ -208,8 +208,8 @@ config_terms(const struct proto_config *c, uint64_t terms[CONFIG_TERMS])
 		c->context_flows, c->paths_max, c->tx_frames_max, c->rx_frames_max,
 		c->hold_frames_max, c->assembly_frames_max, c->window_frames, c->path_frames,
 		c->path_bytes, c->payload_max, c->rto_min_us, c->rto_max_us, c->retries,
-		c->hello_us, c->probes, c->ack_delay_us, c->ack_every, c->keepalive_us,
-		c->flow_idle_us, c->cc_target_us, c->share_target_us, c->links, c->recovery};
+		c->hello_us, c->probes, c->ack_delay_us, c->keepalive_us, c->flow_idle_us,
+		c->cc_target_us, c->share_target_us, c->links, c->recovery};
 
 	memcpy(terms, all, sizeof(all));
 }
@@ -229,6 +229,7 @@ proto_adopt(void *memory, const struct proto_config *config)
 	if (!lay_out(config, &l) || memcmp(mine, its, sizeof(mine)) != 0)
 		return NULL;
 	p->cfg.cc = config->cc;
+	p->cfg.ack_every = config->ack_every;
 	point_at(p, &l);
 	return p;
 }
