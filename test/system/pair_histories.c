@@ -39,7 +39,7 @@ struct head {
 	uint32_t from_life, to_life, number, zero;
 };
 
-/* What came from one context, in the order in which it has to come. */
+/* The message of one context that has to come next. */
 struct came {
 	uint32_t from_life, to_life, next;
 };
@@ -67,8 +67,9 @@ static struct of {
 	uint8_t *from[SENDS];
 } of[CONTEXTS];
 
-/* What was offered by those that have vanished stays until the history's end: in a process that was
- * killed it could not be read any more, which a look at the process shows, but here it can. */
+/* Bytes that were offered by those that have vanished stay until the history's end: in a process
+ * that was killed it could not be read any more, which a look at the process shows, but here it
+ * can. */
 static void *old[STEPS * SENDS];
 static unsigned olds;
 
