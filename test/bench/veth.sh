@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # An ordinary interface: round trips, rate and bandwidth by size over one veth pair of MTU 1500 between two namespaces, a core
-# each, spinning. Kernel TCP and UDP, UCX over TCP where ucx_perftest is installed, and pmx over the links udp, af_packet and
-# af_xdp: plain messages as long as a context sends them, and matched ones (1 MiB too). All else has its default.
+# each, spinning. Kernel TCP and UDP, UDP that the kernel splits and joins without a protocol (segments.c), UCX over TCP where
+# ucx_perftest is installed, and pmx over the links udp, af_packet and af_xdp: plain messages as long as a context sends them, and matched ones (1 MiB too). All else has its default.
 # Repeated in turns, so that columns compare like with like. Root.
 # usage: veth.sh BUILD_DIR [REPETITIONS]
 set -u
@@ -74,10 +74,22 @@ kernel() # tcp|udp
 	wait $pid
 }
 
+segments()
+{
+	# shellcheck disable=SC2086
+	"${second[@]}" timeout 60 "$build/test/segments" respond 10.77.0.2 10.77.0.1 1 "$rounds" ${plain//,/ } >"$work/1.log" 2>&1 &
+	local pid=$!
+	sleep 0.3
+	# shellcheck disable=SC2086
+	"${first[@]}" timeout 60 "$build/test/segments" initiate 10.77.0.1 10.77.0.2 1 "$rounds" ${plain//,/ }
+	wait $pid
+}
+
 turn()
 {
 	as tcp kernel tcp
 	as udp kernel udp
+	as segments segments
 	as ucx ucx tcp 10.77.0.2 $plain,1048576
 	as link pmx 'driver = udp\nlisten = 10.77.0.1:7001' 'driver = udp\nlisten = 10.77.0.2:7001' \
 		10.77.0.1:7001 10.77.0.2:7001 "" ""
