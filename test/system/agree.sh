@@ -72,7 +72,7 @@ doctor() {
 talk() {
 	start "$dir/respond" "$build/app/pmx-perf" respond --instance "${tag}1"
 	local other=$last
-	timeout 20 "$build/app/pmx-perf" latency --instance "${tag}0" --to 1:1 --sizes "$1" >"$dir/talk" 2>&1
+	timeout 60 "$build/app/pmx-perf" latency --instance "${tag}0" --to 1:1 --sizes "$1" --rounds 500 --warmup 50 >"$dir/talk" 2>&1
 	end "$other" TERM
 	wait_for 60 not_open # what comes next is not for it
 }
