@@ -41,7 +41,7 @@
 static void
 set_near(struct pmx_context *ctx)
 {
-	ctx->near_node = ctx->pairs != NULL && ctx->pairs->all != NULL ? ctx->pair_node : PAIR_NONE;
+	ctx->near_node = ctx->pairs->all != NULL ? ctx->pair_node : PAIR_NONE;
 }
 
 static int
@@ -55,7 +55,6 @@ pairs_open(struct pmx_context *ctx)
 	for (unsigned i = 0; i < WIRE_CONTEXTS_MAX; i++)
 		ctx->pairs->of[i].left = ASK_AFTER;
 	ctx->pair_node = ctx->node->number;
-	set_near(ctx);
 	return 0;
 }
 

@@ -14,17 +14,18 @@
 #include "node/node.h"
 #include "node/sizes.h"
 
-#define BUFFERS_MOST   (1ull << 22)
+#define BUFFERS_MOST (1ull << 22)
 /* of each context, even if closed: the eventfds that wake its client and the lane */
-#define OWN_FDS        2
+#define OWN_FDS      2
+#define SPARE_FDS    64         /* of the EAL, lanes and links */
+#define PLACE_BYTES  64         /* private area of an mbuf of rma_lane.places (frames.c) */
+#define EAL_BYTES    (4u << 20) /* the EAL's tables, services, telemetry, and those of ports */
+#define PAGES_BYTES  (8u << 20) /* unused rests of the last hugepages of large pieces */
+
 /* proto.ack_every = auto: where an Ack costs a system call, the frames of a long message wait for
  * one less */
 #define ACK_EVERY      32
 #define ACK_EVERY_SLOW 64
-#define SPARE_FDS      64         /* of the EAL, lanes and links */
-#define PLACE_BYTES    64         /* private area of an mbuf of rma_lane.places (frames.c) */
-#define EAL_BYTES      (4u << 20) /* the EAL's tables, services, telemetry, and those of ports */
-#define PAGES_BYTES    (8u << 20) /* unused rests of the last hugepages of large pieces */
 
 uint32_t
 node_config_link_buffers(const struct config *c)

@@ -17,7 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
+
+#include "../system/clock.h"
 
 #define PORT     7070
 #define SEGMENT  1448
@@ -33,15 +34,6 @@ fail(const char *what)
 {
 	fprintf(stderr, "segments: %s: %s\n", what, strerror(errno));
 	exit(1);
-}
-
-static uint64_t
-now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 static struct sockaddr_in
@@ -92,7 +84,7 @@ send_all(size_t len)
 static bool
 receive_all(size_t len)
 {
-	const uint64_t until = now_ns() + 1000000000u;
+	const int64_t until = now_ns() + 1000000000;
 
 	for (size_t at = 0; at < len;) {
 		ssize_t n = recv(fd, bytes + at, MOST - at, 0);
@@ -120,14 +112,14 @@ initiate(size_t len, unsigned rounds)
 	uint64_t *times = calloc(rounds, sizeof(*times));
 
 	for (unsigned i = 0; times != NULL && i < rounds; i++) {
-		const uint64_t start = now_ns();
+		const int64_t start = now_ns();
 
 		send_all(len);
 		if (!receive_all(len)) {
 			fprintf(stderr, "segments: a datagram of %zu bytes was lost\n", len);
 			exit(1);
 		}
-		times[i] = now_ns() - start;
+		times[i] = (uint64_t)(now_ns() - start);
 	}
 	if (times == NULL)
 		fail("memory");

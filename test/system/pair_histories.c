@@ -22,6 +22,7 @@
 #include "client/pairs.h"
 #include "engine/contexts.h"
 #include "helpers.h"
+#include "match/client/match.h"
 #include "node/node.h"
 
 #define CONTEXTS   3
@@ -53,6 +54,7 @@ static struct of {
 	struct pmx_message held[HELD];
 	struct head heads[HELD];
 	bool holds[HELD];
+	uint64_t plain_paired; /* plain messages that came by pairs, by the context's own count */
 	/* matched: receives, of any source, by their order, and sends */
 	struct record {
 		struct head head;
@@ -216,6 +218,16 @@ judge(unsigned to, unsigned from, enum pair_kind kind, const struct head *h)
 	c->next = h->number + 1;
 }
 
+/* Count a send of i to k, or bear that there was no room for it. */
+static void
+note_sent(unsigned i, unsigned k, enum pair_kind kind, int result)
+{
+	if (result != 0 && result != -EAGAIN && result != -ENOBUFS)
+		die_of(kind == PAIR_PLAIN ? "a send" : "pmx_isend", result);
+	of[i].sent[kind][k] += result == 0;
+	sent_in_all += result == 0;
+}
+
 /* ------------------------------------------------------------------ plain */
 
 static void
@@ -239,11 +251,7 @@ send_plain(unsigned i, unsigned k)
 				pmx_discard_buffer(of[i].ctx, &buf);
 		}
 	}
-	if (result == 0)
-		of[i].sent[PAIR_PLAIN][k]++;
-	else if (result != -EAGAIN && result != -ENOBUFS)
-		die_of("a send", result);
-	sent_in_all += result == 0;
+	note_sent(i, k, PAIR_PLAIN, result);
 }
 
 static void
@@ -264,7 +272,10 @@ static void
 receive_plain(unsigned i)
 {
 	struct pmx_message got[4];
+	const uint64_t before = of[i].ctx->shm->paired.received;
 	int n = pmx_receive_burst(of[i].ctx, got, 1 + (unsigned)(draw() % 4));
+
+	of[i].plain_paired += of[i].ctx->shm->paired.received - before;
 
 	if (n < 0)
 		die_of("pmx_receive_burst", n);
@@ -302,13 +313,8 @@ send_matched(unsigned i, unsigned k)
 		.data = of[i].from[place],
 		.len = len,
 	};
-	int result = pmx_isend(of[i].ctx, &m, &of[i].sends[place]);
 
-	if (result == 0)
-		of[i].sent[PAIR_MATCHED][k]++;
-	else if (result != -EAGAIN && result != -ENOBUFS)
-		die_of("pmx_isend", result);
-	sent_in_all += result == 0;
+	note_sent(i, k, PAIR_MATCHED, pmx_isend(of[i].ctx, &m, &of[i].sends[place]));
 }
 
 /* Judge those receives that have ended and before which all have: receives of any source take
@@ -414,9 +420,21 @@ open_one(unsigned i)
 	memset(x->sent, 0, sizeof(x->sent));
 	memset(x->came, 0, sizeof(x->came));
 	x->posts = x->looked = 0;
+	x->plain_paired = 0;
 	for (unsigned k = 0; k < CONTEXTS; k++) {
 		for (unsigned kind = 0; kind < PAIR_KINDS; kind++)
 			of[k].sent[kind][i] = 0;
+	}
+}
+
+static void
+free_pairs(struct pair *p)
+{
+	for (struct pair *next; p != NULL; p = next) {
+		next = p->next;
+		if (p->shm != NULL)
+			munmap(p->shm, sizeof(*p->shm));
+		free(p);
 	}
 }
 
@@ -430,17 +448,8 @@ vanish(struct pmx_context *ctx)
 	if (x == NULL)
 		return;
 	pairs_forget(ctx);
-	for (struct pair *p = x->all, *next; p != NULL; p = next) {
-		next = p->next;
-		if (p->shm != NULL)
-			munmap(p->shm, sizeof(*p->shm));
-		free(p);
-	}
-	for (struct pair *p = x->left, *next; p != NULL; p = next) {
-		next = p->next;
-		munmap(p->shm, sizeof(*p->shm));
-		free(p);
-	}
+	free_pairs(x->all);
+	free_pairs(x->left);
 	free(x);
 }
 
@@ -454,6 +463,12 @@ close_one(unsigned i, bool killed)
 	for (unsigned k = 0; k < HELD; k++)
 		release(i, k);
 	stop(i, false);
+	if (x->ctx->match != NULL &&
+		x->ctx->shm->paired.received != x->plain_paired + x->ctx->match->stat.paired)
+		die("history %lu: %u counts %lu messages by pairs, and %lu plain and %lu matched "
+		    "ones came",
+			history, i, x->ctx->shm->paired.received, x->plain_paired,
+			x->ctx->match->stat.paired);
 	paired += x->ctx->shm->paired.sent;
 	if (killed)
 		vanish(x->ctx);

@@ -516,17 +516,32 @@ progress_pair(struct pmx_context *ctx, struct pair *p, bool all)
 	return false;
 }
 
+/* Count what came by pairs since `before` messages had. */
+static void
+count_paired(struct pmx_context *ctx, uint64_t before)
+{
+	const uint64_t came = ctx->match->stat.paired - before;
+
+	if (came != 0) {
+		ctx->shm->paired.received += came;
+		ctx_not_idle();
+	}
+}
+
 /* Match what came by pairs with that context, or let it wait with the others. Return whether there
  * is more, for which there is no room. */
 static APART bool
 read_before(struct pmx_context *ctx, uint16_t peer)
 {
+	const uint64_t before = ctx->match->stat.paired;
+
 	for (struct pair *p = ctx->pairs->all, *next; p != NULL; p = next) {
 		next = p->next;
 		while (pair_precedes(p, peer, PAIR_MATCHED) &&
 			pair_receives(ctx, p, PAIR_MATCHED, true) && progress_pair(ctx, p, true))
 			;
 	}
+	count_paired(ctx, before);
 	for (const struct pair *p = ctx->pairs->all; p != NULL; p = p->next) {
 		if (pair_precedes(p, peer, PAIR_MATCHED))
 			return true;
@@ -548,10 +563,7 @@ progress_pairs(struct pmx_context *ctx, bool all)
 		if (pair_receives(ctx, p, PAIR_MATCHED, lhs_peek(&x->queue.heads.ring) != NULL))
 			progress_pair(ctx, p, all);
 	}
-	if (x->stat.paired != before) {
-		ctx->shm->paired.received += x->stat.paired - before;
-		ctx_not_idle();
-	}
+	count_paired(ctx, before);
 }
 
 /* Match what pairs brought before the next entry of the ring. Return whether there is still some,
@@ -561,8 +573,7 @@ pairs_precede(struct pmx_context *ctx)
 {
 	const struct lhs_entry *e = lhs_peek(&ctx->match->queue.heads.ring);
 
-	return e != NULL && unlikely(e->src_node == ctx->match->queue.near) &&
-		read_before(ctx, e->src_ctx);
+	return e != NULL && unlikely(e->src_node == ctx->near_node) && read_before(ctx, e->src_ctx);
 }
 
 /* Match all that landed, or let it wait. 0, or -EPIPE. */
