@@ -58,6 +58,12 @@ extern "C" {
  * where its result will be. */
 #define PMX_IN_PLACE ((const void *)(uintptr_t)1)
 
+/** The `request` of a collective that is not to begin, but to have its memory ready: the context
+ * takes now what the collective would need here, and keeps it, so that the collective does not fail
+ * for want of it when it begins later with the same arguments. Members can thus agree on a long one
+ * before any of them sends. The errors are the same. */
+#define PMX_COLL_PREPARE ((pmx_request *)(uintptr_t)1)
+
 /**
  * Say what the network between the members' nodes looks like. The same at all members, before the
  * group's first collective: a difference is -EPROTO. Without it, and without a file that the
@@ -136,6 +142,9 @@ PMX_API int pmx_coll_adapt(struct pmx_group *group);
 
 /** Return how often pmx_coll_adapt() has changed plans. */
 PMX_API uint32_t pmx_coll_adapted(const struct pmx_group *group);
+
+/** Return how many collectives of the context may run at once: limits.collectives. */
+PMX_API uint32_t pmx_coll_limit(const struct pmx_context *ctx);
 
 /**
  * Wait for all: the request ends when all members have called this. Unlike pmx_group_barrier(),

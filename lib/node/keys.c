@@ -202,7 +202,7 @@ const struct key node_config_keys[] = {
 		"locks", "of one group"},
 	{"limits", "group_regions", KIND_U32, AGREES(group_regions), 1, WIRE_GROUP_REGIONS_MAX,
 		"64", "regions", "of one group, that its members can share"},
-	{"limits", "collectives", KIND_U32, AGREES(collectives), 1, COLLS_OF_CONTEXT, "4",
+	{"limits", "collectives", KIND_U32, AGREES(collectives), 1, COLLS_OF_CONTEXT, "16",
 		"collectives", "of one context that run at once"},
 	{"limits", "message_max", KIND_U32, AGREES(message_max), 64, WIRE_MESSAGE_MAX, "8388608",
 		"bytes", "longest message, as far as send_buffers and receive_buffers allow"},

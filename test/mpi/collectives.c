@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Random collectives of MPI, each done twice with the same data: by MPI's names, which a library
- * that was loaded before may have taken, and by the names of the profiling interface, which are
- * always the MPI library's own. The results must be the same, byte by byte. Kinds, counts, types
- * (also ones with gaps), roots, operations and communicators vary; blocking or not, in place or
- * not, several at once.
+ * Random collectives of MPI, each done twice with the same data: on a communicator whose
+ * collectives coll/pmx may take, and on a copy of it whose collectives it may not. The results must
+ * be the same, byte by byte. Kinds, counts, types (also ones with gaps), roots, operations and
+ * communicators vary; blocking or not, in place or not, several at once.
  *
  * Usage: mpirun -np N collectives [CALLS [SEED]]
  */
@@ -49,7 +48,7 @@ struct call {
 	MPI_Request request;
 };
 
-static MPI_Comm comms[COMMS];
+static MPI_Comm comms[COMMS], others[COMMS]; /* others: their copies without coll/pmx */
 static MPI_Datatype types[6];
 static int type_count;
 static uint64_t seed = 1;
@@ -80,10 +79,17 @@ make_types(void)
 static void
 make_comms(int rank)
 {
+	MPI_Info info;
+
 	comms[0] = MPI_COMM_WORLD;
 	MPI_Comm_dup(MPI_COMM_WORLD, &comms[1]);
 	MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &comms[2]);
 	MPI_Comm_split(MPI_COMM_WORLD, rank == 0, rank, &comms[3]);
+	MPI_Info_create(&info);
+	MPI_Info_set(info, "ompi_comm_coll_preference", "^pmx");
+	for (int i = 0; i < COMMS; i++)
+		MPI_Comm_dup_with_info(comms[i], info, &others[i]);
+	MPI_Info_free(&info);
 }
 
 /* Integers whose sums and products are exact in any order. */
@@ -156,23 +162,21 @@ make_call(struct call *c)
 	memcpy(c->want, c->out, c->bytes);
 }
 
-/* Calls it, with its result in `out`. own: the MPI library's. */
+/* Call it, with its result in `out`. own: without coll/pmx. */
 static void
 call(struct call *c, uint8_t *out, bool own, MPI_Request *request)
 {
 	const void *in = c->in_place ? MPI_IN_PLACE : (const void *)c->in;
 	const bool is_root = c->rank == c->root;
 	const void *root_in = is_root ? in : (const void *)c->in;
-	const MPI_Comm m = comms[c->comm];
+	const MPI_Comm m = own ? others[c->comm] : comms[c->comm];
 	const MPI_Datatype t = c->type;
 	const int n = c->count, root = c->root;
 	const int own_count = c->in_counts[c->rank], own_out = c->out_counts[c->rank];
 
 #define ONE(Name, name, ...)                                                                       \
 	do {                                                                                       \
-		if (own)                                                                           \
-			PMPI_##Name(__VA_ARGS__);                                                  \
-		else if (request == NULL)                                                          \
+		if (request == NULL)                                                               \
 			MPI_##Name(__VA_ARGS__);                                                   \
 		else                                                                               \
 			MPI_I##name(__VA_ARGS__, request);                                         \

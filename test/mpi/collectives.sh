@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Usage: collectives.sh BUILD_DIR
-# Collectives of MPI programs by pmx (libpmx-mpicoll.so) on two hosts, as two_hosts.bash makes them, with a primary a host: random ones
+# Collectives of MPI programs by pmx (coll/pmx) on two hosts, as two_hosts.bash makes them, with a primary a host: random ones
 # are compared byte by byte with the MPI library's own. Root.
 #   CALLS=N      so many of them (600)
-#   MPICOLL=...  what is taken, as PMX_MPICOLL (all; barrier=all: as without it)
+#   MPICOLL=...  what is taken, as coll_pmx_take (all; barrier=all: as without it)
 #   OSU_DIR=DIR  binaries of the OSU micro-benchmarks' collectives: a table of their times with and without this library, and over TCP
 #   LOOPS=N      the same of N steps of a collective and a barrier each, LOOP_SIZES="BYTES ..." (loops.c)
 #   TIMES_TCP=off  without TCP, which takes most of the time
@@ -14,7 +14,7 @@ set -u
 . "$(dirname "$0")/../system/common.bash"
 suite=mpi_collectives
 . "$(dirname "$0")/two_hosts.bash"
-[ -e "$build/mpi/libpmx-mpicoll.so" ] || skip_all $suite "it was not built: there is no libopenmpi-dev"
+[ -e "$build/mpi/mca_coll_pmx.so" ] || skip_all $suite "it was not built: there is no libopenmpi-dev"
 
 primaries
 
@@ -22,23 +22,39 @@ primaries
 right() {
 	local code=0
 	over "$2" "$3" "$build/test/mpi_collectives" "$4" "$5" >"$dir/log" 2>&1 || code=$?
-	if [ $code = 0 ] && grep -q "calls were right" "$dir/log"; then
+	# of each kind, coll/pmx took some where it was asked to, and none where it was not
+	taken=$(grep -cE 'coll/pmx: [a-z_]+ +[1-9][0-9]* by pmx' "$dir/log")
+	if [ $code = 0 ] && grep -q "calls were right" "$dir/log" && [ "$taken" = "$([[ $2 = *+coll ]] && echo 13 || echo 0)" ]; then
 		ok "${suite}_$1"
 	else
-		not_ok "${suite}_$1" "exit code $code" "$dir/log"
+		not_ok "${suite}_$1" "exit code $code, $taken kinds taken" "$dir/log"
 	fi
 }
 
+# corner NAME RANKS WHAT TAKEN [BYTES]: TAKEN: what must have been taken by coll/pmx, as a pattern of its lines; "": nothing is looked at
+corner() {
+	local code=0
+	over ${WAY:-shared+coll} "$2" "$build/test/mpi_corners" "$3" ${5:-} >"$dir/log" 2>&1 || code=$?
+	[ $code = 0 ] && [ "$(grep -c "is through" "$dir/log")" = "$2" ] && { [ -z "$4" ] || grep -qE "coll/pmx: ($4) by others" "$dir/log"; } &&
+		ok "${suite}_$1" || not_ok "${suite}_$1" "exit code $code" "$dir/log"
+}
+
+[ -n "${CORNER:-}" ] && { corner $CORNER; exit; }
 right 4_ranks shared+coll 4 "${CALLS:-600}" 1
 right 2_ranks shared+coll 2 "${CALLS:-600}" 2
 right without_it shared 4 50 3
 
-# what MPI lets programs free early, and how they may end
 for what in types comms nothing unused self; do
-	code=0
-	over shared+coll 2 "$build/test/mpi_early" $what >"$dir/log" 2>&1 || code=$?
-	[ $code = 0 ] && [ "$(grep -c "is through" "$dir/log")" = 2 ] && ok "${suite}_early_$what" || not_ok "${suite}_early_$what" "exit code $code" "$dir/log"
+	corner early_$what 2 $what ""
 done
+corner fortran 4 fortran "allreduce +100 by pmx, +0"
+corner errors_return 2 errors "barrier +[0-9]+ by pmx, +0"
+corner threads 4 threads "allgather +2000 by pmx, +0"
+corner orders 4 orders "allreduce +[0-9]+ by pmx, +0"
+corner many_communicators 4 many "allreduce +[0-9]+ by pmx, +0"
+# what the engines' memory has no room for goes on
+corner long 2 long "allgather +1 by pmx, +0" 8388608
+corner longer_than_memory 2 long "allgather +0 by pmx, +1" 209715200
 
 # ------------------------------------------------------------------ times
 

@@ -33,7 +33,9 @@ END
 cat >"$dir/rank" <<END
 #!/bin/bash
 way=\$1; shift
-case \$way in *+coll) way=\${way%+coll}; preload=$build/mpi/libpmx-mpicoll.so ;; esac
+export OMPI_MCA_coll=^pmx
+case \$way in *+coll) way=\${way%+coll}; unset OMPI_MCA_coll; export OMPI_MCA_coll_pmx_verbose_end=1 OMPI_MCA_coll_pmx_take=${MPICOLL:-all} ;; esac
+export OMPI_MCA_mca_base_component_path=$build/mpi:SYSTEM_DEFAULT:USER_DEFAULT
 host=\$(hostname); host=\${host#host}
 export FI_PROVIDER_PATH=$build/ofi ${over_pmx[*]}
 if [ \$way = shared ]; then
@@ -45,7 +47,6 @@ else
 	export PMX_ATTACH=embedded PMX_CONFIG=$dir/\$way.\$host.ini LD_LIBRARY_PATH=$build/lib
 	export PMX_EAL="--no-pci --no-huge -m 512 --no-telemetry --log-level=*:error --file-prefix=$tag\$host -l \$host \$vdev"
 fi
-[ -z "\${preload:-}" ] || export LD_PRELOAD=\$preload PMX_MPICOLL=${MPICOLL:-all}
 exec "\$@"
 END
 chmod +x "$dir/agent" "$dir/rank"

@@ -151,7 +151,7 @@ begin(struct pmx_group *g, struct call *c, pmx_request *request)
 		c->ended_ns = adaptation_begins(g,
 			plans_predicted(g->plans, c->kind, c->root, c->bytes));
 	e = coll_call_begin(g, c, p, request);
-	if (e != 0 && c->ended_ns != NULL)
+	if (c->ended_ns != NULL && (e != 0 || request == PMX_COLL_PREPARE))
 		adaptation_has_not_begun(g);
 	return e;
 }
@@ -168,6 +168,12 @@ static const void *
 at(const void *base, uint64_t offset)
 {
 	return (const uint8_t *)base + offset;
+}
+
+uint32_t
+pmx_coll_limit(const struct pmx_context *ctx)
+{
+	return ctx->shm->collectives < COLLS_OF_CONTEXT ? ctx->shm->collectives : COLLS_OF_CONTEXT;
 }
 
 int

@@ -22,7 +22,6 @@
 #include "rma/atomic.h"
 
 #define NOWHERE UINT64_MAX
-#define BOUNCES 8 /* of collectives, at once */
 
 /* A collective that runs. */
 struct coll_note {
@@ -429,6 +428,18 @@ is_relay(const struct pmx_group *g, const struct call *c, const struct coll_plan
 	return false;
 }
 
+/* Get a buffer of so many bytes, and keep it for the next collective. */
+static int
+prepare(struct pmx_context *ctx, uint64_t bytes)
+{
+	void *at;
+	const int e = bounce_get(ctx, BOUNCE_COLL, bytes, BOUNCES_MAX, &at);
+
+	if (e == 0)
+		bounce_put(ctx, at);
+	return e;
+}
+
 int
 coll_call_begin(struct pmx_group *g, struct call *c, const struct coll_plan *p,
 	pmx_request *request)
@@ -444,13 +455,15 @@ coll_call_begin(struct pmx_group *g, struct call *c, const struct coll_plan *p,
 		c->out.copied = c->out.relays = true;
 		c->out.total = p->block_count * p->bytes;
 	}
-	n = free_note(g->ctx);
-	if (n == NULL)
-		return g->ctx->colls == NULL ? -ENOMEM : -EAGAIN;
 	const struct coll_list *l = &p->lists[g->rank];
 	const struct room r = room_for(c, p, l);
 
-	e = bounce_get(g->ctx, r.all, BOUNCES, &n->bounce);
+	if (request == PMX_COLL_PREPARE)
+		return prepare(g->ctx, r.all);
+	n = free_note(g->ctx);
+	if (n == NULL)
+		return g->ctx->colls == NULL ? -ENOMEM : -EAGAIN;
+	e = bounce_get(g->ctx, BOUNCE_COLL, r.all, BOUNCES_MAX, &n->bounce);
 	if (e != 0)
 		return e;
 	/* a buffer that was replaced has taken a slot */

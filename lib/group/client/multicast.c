@@ -284,7 +284,8 @@ pack(struct pmx_group *g, struct multicast *c)
 	struct runs runs;
 	uint64_t at;
 
-	if (bounce_get(g->ctx, (uint64_t)c->frames * c->unit, BOUNCES_MAX / 2, &g->packed) != 0) {
+	if (bounce_get(g->ctx, BOUNCE_TRANSFER, (uint64_t)c->frames * c->unit, BOUNCES_MAX / 2,
+		    &g->packed) != 0) {
 		g->packed = NULL;
 		return false;
 	}

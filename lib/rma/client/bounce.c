@@ -22,13 +22,13 @@ rounded(uint64_t len)
 }
 
 int
-bounce_get(struct pmx_context *ctx, uint64_t len, unsigned most, void **at)
+bounce_get(struct pmx_context *ctx, enum bounce_user user, uint64_t len, unsigned most, void **at)
 {
 	struct bounce *empty = NULL, *spare = NULL;
 	unsigned used = 0;
 
 	for (unsigned i = 0; i < BOUNCES_MAX; i++) {
-		struct bounce *b = &ctx->rma->bounces[i];
+		struct bounce *b = &ctx->rma->bounces[user][i];
 
 		used += b->used;
 		if (b->used)
@@ -73,9 +73,11 @@ bounce_put(struct pmx_context *ctx, const void *at)
 {
 	struct client_rma *rma = ctx->rma;
 
-	for (unsigned i = 0; i < BOUNCES_MAX; i++) {
-		if (rma->bounces[i].at == at)
-			rma->bounces[i].used = false;
+	for (unsigned i = 0; i < BOUNCE_USERS * BOUNCES_MAX; i++) {
+		struct bounce *b = &rma->bounces[i / BOUNCES_MAX][i % BOUNCES_MAX];
+
+		if (b->at == at)
+			b->used = false;
 	}
 }
 
@@ -84,9 +86,11 @@ bounces_leave(struct pmx_context *ctx)
 {
 	struct client_rma *rma = ctx->rma;
 
-	for (unsigned i = 0; i < BOUNCES_MAX; i++) {
-		if (rma->bounces[i].at != NULL)
-			piece_unmap(ctx, rma->bounces[i].at);
-		rma->bounces[i] = (struct bounce){0};
+	for (unsigned i = 0; i < BOUNCE_USERS * BOUNCES_MAX; i++) {
+		struct bounce *b = &rma->bounces[i / BOUNCES_MAX][i % BOUNCES_MAX];
+
+		if (b->at != NULL)
+			piece_unmap(ctx, b->at);
+		*b = (struct bounce){0};
 	}
 }

@@ -66,7 +66,11 @@ struct registration {
 	int watched;
 };
 
-#define BOUNCES_MAX 16
+#define BOUNCES_MAX 16 /* of each user */
+
+/* The users of bounce buffers. Each has its own, since what holds those of one may wait for the
+ * other. */
+enum bounce_user { BOUNCE_TRANSFER, BOUNCE_COLL, BOUNCE_USERS };
 
 /* Memory that both sides map, used in place of the application's. */
 struct bounce {
@@ -89,7 +93,7 @@ struct client_rma {
 	struct event_slot *kept_events; /* events of the previous life */
 	uint32_t kept_events_head, kept_events_tail;
 	bool no_kernel; /* the engine can reach only memory that it has mapped */
-	struct bounce bounces[BOUNCES_MAX];
+	struct bounce bounces[BOUNCE_USERS][BOUNCES_MAX];
 	struct piece pieces[MEMORIES_MAX];   /* by the engine's number */
 	struct piece unshared[MEMORIES_MAX]; /* pieces that the current engine did not map */
 	uint32_t pieces_used;                /* one past the highest */
@@ -150,9 +154,10 @@ int64_t piece_of(struct pmx_context *ctx, const void *addr, uint64_t len);
 void pieces_sweep(struct pmx_context *ctx);
 /* Unmap memory of pmx_alloc() in this process only: no engine maps it. */
 void piece_unmap(struct pmx_context *ctx, const void *addr);
-/* bounce.c: gets len bytes that the engine can reach. 0; -EAGAIN if `most` of them are in use, or
- * all; or errors of pmx_alloc() */
-int bounce_get(struct pmx_context *ctx, uint64_t len, unsigned most, void **at);
+/* bounce.c: gets len bytes that the engine can reach. 0; -EAGAIN if `most` of the user's are in
+ * use, or all; or errors of pmx_alloc() */
+int bounce_get(struct pmx_context *ctx, enum bounce_user user, uint64_t len, unsigned most,
+	void **at);
 void bounce_put(struct pmx_context *ctx, const void *at);
 /* Unmap all bounce buffers, when none is in use and no engine has them. */
 void bounces_leave(struct pmx_context *ctx);

@@ -148,7 +148,7 @@ static int
 bounce(struct pmx_context *ctx, struct transfer_note *n, unsigned most, bool in)
 {
 	void *at;
-	int result = bounce_get(ctx, n->t.len, most, &at);
+	int result = bounce_get(ctx, BOUNCE_TRANSFER, n->t.len, most, &at);
 
 	if (result != 0)
 		return result;
