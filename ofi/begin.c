@@ -22,8 +22,9 @@ op_try(struct endpoint *ep, struct op *op)
 	int result = op->number == 0 || op->asked ? pmx_isend(ep->ctx, &op->m, &op->request)
 						  : -EAGAIN;
 
-	return is_busy(result) && op->len > OFI_INJECT_MAX && !op->asked ? promise_send(ep, op)
-									 : result;
+	const bool may_wait_long = op->len > OFI_INJECT_MAX || op->m.flags & PMX_SYNC;
+
+	return is_busy(result) && may_wait_long && !op->asked ? promise_send(ep, op) : result;
 }
 
 void

@@ -21,7 +21,7 @@
 #define FREE_CAPS   (DOMAIN_CAPS)
 #define TX_OP_FLAGS                                                                                \
 	(FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |                   \
-		FI_DELIVERY_COMPLETE | FI_MORE)
+		FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE | FI_MORE)
 #define RX_OP_FLAGS (FI_COMPLETION | FI_MULTI_RECV | FI_MORE)
 #define MSG_ORDER                                                                                  \
 	(FI_ORDER_SAS | FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_WAR | FI_ORDER_WAW |                \

@@ -7,7 +7,7 @@
  *    and so has ended: it takes no operation, and its completion is written at once. Everything
  *    else has an operation (op.h), which is libpmx's cookie.
  * 2. A send is delivered-complete when the receiving node has Acked it (PMX_DELIVERED); the same
- *    is transmit-complete.
+ *    is transmit-complete. It is match-complete when a receive has taken it (PMX_SYNC).
  */
 #include <errno.h>
 #include <sched.h>
@@ -15,6 +15,9 @@
 #include <string.h>
 
 #include "op.h"
+
+/* Flags of sends that do not end when the library has copied their bytes. */
+#define ENDS_LATER (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE)
 
 /* ------------------------------------------------------------------ send */
 
@@ -39,7 +42,8 @@ send_general(struct endpoint *ep, struct pmx_matched *m, uint64_t flags, uint64_
 	op->reports = reports;
 	m->cookie = (uintptr_t)op;
 	m->flags = PMX_QUEUED | (m->flags & PMX_IMMEDIATE) | (flags & FI_INJECT ? PMX_COPY : 0) |
-		(flags & (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE) ? PMX_DELIVERED : 0);
+		(flags & (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE) ? PMX_DELIVERED : 0) |
+		(flags & FI_MATCH_COMPLETE ? PMX_SYNC : 0);
 	op_keep(op, m);
 	if (unlikely(comm_is_unnamed(m->comm)) && (!(flags & FI_INJECT) || op_keep_bytes(op))) {
 		ask_await(ep, op);
@@ -83,7 +87,7 @@ send_to(struct endpoint *ep, struct pmx_matched *m, fi_addr_t to, uint64_t flags
 	m->comm = peer->comm | (kind == FI_TAGGED ? COMM_TAGGED : COMM_UNTAGGED);
 	m->flags |= PMX_COPY;
 	if (likely(m->iov == NULL && m->len <= OFI_INJECT_MAX &&
-		    !(flags & (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)) && ep->ctx != NULL &&
+		    !(flags & ENDS_LATER) && ep->ctx != NULL &&
 		    ep->sends.head == NULL && !comm_is_unnamed(m->comm) &&
 		    pmx_isend(ep->ctx, m, NULL) == 0)) {
 		completion_count(ep, FI_SEND, false);
