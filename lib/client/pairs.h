@@ -128,7 +128,7 @@ void pair_fetched(struct pmx_context *ctx, struct pair *p);
  * where a copy uses the same lines of the caches as the one before. Longer matched ones are
  * offered. */
 #define PAIR_SHORT 1024
-#define PAIR_EAGER 65536
+#define PAIR_EAGER 16384
 
 /* Return whether the other side has closed its context. */
 static inline bool
