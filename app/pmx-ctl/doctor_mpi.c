@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * doctor, MPI: would Open MPI take the libfabric provider (ofi/)? Says nothing on a host that has
- * neither.
+ * doctor, MPI: would Open MPI take its component for pmx (mpi/mtl), or the libfabric provider
+ * (ofi/)? Says nothing on a host that has neither these nor Open MPI.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,28 +11,33 @@
 #include "ctl.h"
 
 #define PROVIDER     "libpmx-fi.so"
+#define COMPONENT    "mca_mtl_pmx.so"
+#define PATH_NAME    "mca_base_component_path"
 #define OPENMPI_FILE "/etc/openmpi/openmpi-mca-params.conf"
 #define OWN_FILE     ".openmpi/mca-params.conf" /* in the user's home */
 
 static bool
-is_in(const char *dir, size_t len)
+is_in(const char *name, const char *dir, size_t len)
 {
-	char *path = text("%.*s/" PROVIDER, (int)len, dir);
+	char *path = text("%.*s/%s", (int)len, dir, name);
 	bool there = access(path, R_OK) == 0;
 
 	free(path);
 	return there;
 }
 
-/* Return whether the provider is in one of libfabric's directories, which are separated by
- * colons. */
+/* Return whether the file is in one of these directories, which are separated by colons.
+ * SYSTEM_DEFAULT is Open MPI's own. */
 static bool
-provider_is_in(const char *dirs)
+is_in_one(const char *name, const char *dirs)
 {
 	while (*dirs != 0) {
 		size_t len = strcspn(dirs, ":");
 
-		if (is_in(dirs, len))
+		if (is_in(name, dirs, len))
+			return true;
+		if (strncmp(dirs, "SYSTEM_DEFAULT", len) == 0 &&
+			is_in(name, COMPONENT_DIR, strlen(COMPONENT_DIR)))
 			return true;
 		dirs += len + (dirs[len] == ':');
 	}
@@ -87,13 +92,52 @@ find_parameter(const char *name, char *value, size_t size)
 	return file_sets(OPENMPI_FILE, name, value, size) ? text("%s", OPENMPI_FILE) : NULL;
 }
 
+/* Return whether a list of Open MPI's, of names or after a ^ of those that are left out, takes a
+ * component. */
+static bool
+list_takes(const char *list, const char *name)
+{
+	const bool leaves_out = *list == '^';
+
+	return (strstr(list, name) != NULL) != leaves_out;
+}
+
+/* Report whether Open MPI finds its component for pmx, and takes it. Return whether it does. */
+static bool
+doctor_component(struct doctor *d)
+{
+	char dirs[1024] = COMPONENT_DIR, mtl[256] = "^", pml[256] = "^";
+	char *path = find_parameter(PATH_NAME, dirs, sizeof(dirs));
+	char *of_mtl = find_parameter("mtl", mtl, sizeof(mtl));
+	char *of_pml = find_parameter("pml", pml, sizeof(pml));
+	const bool there = is_in_one(COMPONENT, dirs);
+	const bool by_mtl = list_takes(mtl, "pmx"), by_pml = list_takes(pml, "cm");
+
+	if (!there)
+		found(d, WARN, "mpi: component",
+			"ninja -C build install, or export OMPI_MCA_" PATH_NAME
+			"=.../build/mpi:SYSTEM_DEFAULT:USER_DEFAULT",
+			COMPONENT " is not in %s", dirs);
+	else if (!by_mtl || !by_pml)
+		found(d, WARN, "mpi: component", "take that line away, or name pmx and cm there",
+			"%s leaves it out: %s = %s", by_mtl ? of_pml : of_mtl,
+			by_mtl ? "pml" : "mtl", by_mtl ? pml : mtl);
+	else
+		found(d, OK, "mpi: component", NULL,
+			COMPONENT " is in %s: Open MPI takes it where a primary runs", dirs);
+	free(path);
+	free(of_mtl);
+	free(of_pml);
+	return there && by_mtl && by_pml;
+}
+
 /* Report whether Open MPI may use libfabric: Debian's file says `mtl = ^ofi`. */
 static void
 doctor_mtl(struct doctor *d)
 {
 	char mtl[256];
 	char *where = find_parameter("mtl", mtl, sizeof(mtl));
-	bool excluded = where != NULL && (strstr(mtl, "ofi") == NULL) == (*mtl != '^');
+	const bool excluded = where != NULL && !list_takes(mtl, "ofi");
 
 	found(d, excluded ? WARN : OK, "mpi: Open MPI",
 		excluded ? "echo 'mtl = ofi' >>~/" OWN_FILE ", or export OMPI_MCA_mtl=ofi" : NULL,
@@ -147,7 +191,7 @@ doctor_mpi(struct doctor *d)
 	const char *dirs = getenv("FI_PROVIDER_PATH");
 	const char *where = dirs != NULL ? dirs : PROVIDER_DIR;
 	/* other programs bring Open MPI's files with them */
-	bool there = provider_is_in(where),
+	bool there = is_in_one(PROVIDER, where),
 	     openmpi = access(OPENMPI_FILE, R_OK) == 0 && has_mpirun();
 
 	if (!there && !openmpi)
@@ -155,7 +199,8 @@ doctor_mpi(struct doctor *d)
 	found(d, there ? OK : WARN, "mpi: provider",
 		there ? NULL : "ninja -C build install, or export FI_PROVIDER_PATH=.../build/ofi",
 		"%s %s %s", PROVIDER, there ? "is in" : "is not in", where);
-	if (!there || !openmpi)
+	/* without its component Open MPI needs to be told of the provider */
+	if (!openmpi || doctor_component(d) || !there)
 		return;
 	doctor_mtl(d);
 	doctor_choice(d);

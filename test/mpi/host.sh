@@ -3,11 +3,11 @@
 #
 # Usage: host.sh BUILD_DIR [WHAT...]
 # MPI on one host, over pmx and over what else Open MPI has there: figures as tables, medians (least to most). Of WHAT there are
-#   pairs        two ranks, a core each: figures.c over pmx, shared memory (vader) and TCP on loopback
+#   pairs        two ranks, a core each: figures.c over pmx, by libfabric (ofi), over shared memory (vader) and TCP on loopback
 #   many         8 ranks on the CPUs that there are: barrier and alltoall, over pmx and TCP
 #   remote       one-sided, by osc/rdma over btl/ofi
 #   waiting      10,000 receives that wait for any source; 1,000 over pmx and libfabric's tcp;ofi_rxm, with which 10,000 hang
-#   start        16 ranks that meet once: seconds of mpirun, over pmx, TCP and tcp;ofi_rxm
+#   start        16 ranks that meet once: seconds of mpirun, over pmx, by libfabric (ofi), over TCP and tcp;ofi_rxm
 #   flood        10,000 messages of 1 MiB and 100,000 of 8 bytes each way before any receive
 #   jobs         100 jobs of 4 ranks one after the other, and 20 times two at once
 #   TURNS=N      measures each so often (5)
@@ -31,7 +31,8 @@ over() {
 	[ "$ranks" -gt "$(nproc)" ] || bind=(--bind-to core)
 	case $way in
 	pmx) set -- env "${over_pmx[@]}" mpirun --oversubscribe "${bind[@]}" -np "$ranks" "$@" ;;
-	remote) set -- env "${over_pmx[@]}" "${remote_memory[@]}" mpirun --oversubscribe "${bind[@]}" -np "$ranks" "$@" ;;
+	ofi) set -- env "${over_ofi[@]}" mpirun --oversubscribe "${bind[@]}" -np "$ranks" "$@" ;;
+	remote) set -- env "${over_ofi[@]}" "${remote_memory[@]}" mpirun --oversubscribe "${bind[@]}" -np "$ranks" "$@" ;;
 	rxm) set -- env "FI_PROVIDER=tcp;ofi_rxm" OMPI_MCA_mtl=ofi OMPI_MCA_pml=cm OMPI_MCA_btl=self OMPI_MCA_mtl_ofi_provider_include="tcp;ofi_rxm" \
 		mpirun --oversubscribe "${bind[@]}" -np "$ranks" "$@" ;;
 	vader) set -- mpirun --oversubscribe "${bind[@]}" --mca pml ob1 --mca btl vader,self -np "$ranks" "$@" ;;
@@ -86,11 +87,11 @@ timed() {
 start_all() {
 	: >"$dir/start"
 	for ((turn = 0; turn < turns; turn++)); do
-		for way in pmx tcp rxm; do
+		for way in pmx ofi tcp rxm; do
 			timed $way 16 "$build/test/mpi_shapes" meet >>"$dir/start" || not_ok "mpi_host_start_$way" "" "$dir/log"
 		done
 	done
-	table start "pmx tcp rxm"
+	table start "pmx ofi tcp rxm"
 }
 
 jobs_all() {
@@ -112,7 +113,7 @@ jobs_all() {
 
 for each in "${what[@]}"; do
 	case $each in
-	pairs) measure pairs "pmx vader tcp" 2 "$build/test/mpi_figures" 1 ;;
+	pairs) measure pairs "pmx ofi vader tcp" 2 "$build/test/mpi_figures" 1 ;;
 	many) measure many "pmx tcp" 8 "$build/test/mpi_shapes" collectives ;;
 	remote) measure remote "remote" 2 "$build/test/mpi_shapes" remote ;;
 	waiting) measure waiting "pmx" 2 "$build/test/mpi_shapes" waiting 10000

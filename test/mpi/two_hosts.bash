@@ -2,7 +2,7 @@
 #
 # Two hosts for MPI, which are namespaces here: each with its own addresses, host name and CPU, joined by a bridge; mpirun is in a third
 # one. To be sourced after common.bash; $suite: the name of the tests. Gives `over WAY RANKS PROGRAM...` (ways: hosts.sh says which; with
-# +coll behind it, collectives by pmx), and `primaries`, which starts those of the way `shared`.
+# +coll behind it, collectives by pmx; with +ofi, by libfabric's provider), and `primaries`, which starts those of the way `shared`.
 
 [ "$(id -u)" -eq 0 ] || skip_all $suite "needs root, for network namespaces"
 [ -e "$build/ofi/libpmx-fi.so" ] || skip_all $suite "the provider was not built: there is no libfabric-dev"
@@ -35,9 +35,8 @@ cat >"$dir/rank" <<END
 way=\$1; shift
 export OMPI_MCA_coll=^pmx
 case \$way in *+coll) way=\${way%+coll}; unset OMPI_MCA_coll; export OMPI_MCA_coll_pmx_verbose_end=1 OMPI_MCA_coll_pmx_take=${MPICOLL:-all} ;; esac
-export OMPI_MCA_mca_base_component_path=$build/mpi:SYSTEM_DEFAULT:USER_DEFAULT
 host=\$(hostname); host=\${host#host}
-export FI_PROVIDER_PATH=$build/ofi ${over_pmx[*]}
+case \$way in *+ofi) way=\${way%+ofi}; export FI_PROVIDER_PATH=$build/ofi $components ${over_ofi[*]} ;; *) export FI_PROVIDER_PATH=$build/ofi ${over_pmx[*]} ;; esac
 if [ \$way = shared ]; then
 	export FI_PMX_INSTANCE=$tag\$host
 elif [ \$way = attached ]; then # as secondaries of the same primaries

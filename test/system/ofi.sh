@@ -62,7 +62,7 @@ fi
 if [ -x "$build/test/ofi_mpi" ] && command -v mpirun >/dev/null; then
 	# nothing else may be taken instead, or left in /dev/shm by a rank that is killed
 	. "$(dirname "$0")/../mpi/open_mpi.bash"
-	export "${over_pmx[@]}"
+	export "${over_ofi[@]}"
 	for ranks in 2 5; do
 		ours "${preload[@]}" mpirun --oversubscribe -np $ranks "$build/test/ofi_mpi"
 	done
@@ -145,6 +145,10 @@ doctor() { # NAME STATE CHECK COMMAND...
 doctor ofi_doctor__provider ok "mpi: provider" env
 doctor ofi_doctor__no_provider warn "mpi: provider" env FI_PROVIDER_PATH=/nowhere:$dir
 if [ -e /etc/openmpi/openmpi-mca-params.conf ]; then
+	doctor ofi_doctor__component ok "mpi: component" env -u OMPI_MCA_mtl "$components"
+	doctor ofi_doctor__component_left_out warn "mpi: component" env OMPI_MCA_mtl=^psm,pmx "$components"
+	doctor ofi_doctor__component_behind_another warn "mpi: component" env -u OMPI_MCA_mtl OMPI_MCA_pml=ob1 "$components"
+	doctor ofi_doctor__no_component warn "mpi: component" env OMPI_MCA_mca_base_component_path=/nowhere:$dir
 	doctor ofi_doctor__left_out warn "mpi: Open MPI" env OMPI_MCA_mtl=^ofi
 	doctor ofi_doctor__let_in ok "mpi: Open MPI" env OMPI_MCA_mtl=ofi
 	doctor ofi_doctor__not_first warn "mpi: choice" env -u FI_PROVIDER HOME="$dir"
