@@ -16,6 +16,17 @@ op_try(struct endpoint *ep, struct op *op)
 		op->is_long = true;
 		ep->longs++;
 	}
+	if (unlikely(pieces_apply(ep, op->m.peer.node, op->len))) {
+		if (!op->asked)
+			return promise_send(ep, op);
+		const int result = pieces_begin(ep, op);
+
+		op->pieces_wait = is_busy(result);
+		if (result == 0 || is_busy(result) || op->pieces_out == 0)
+			return result;
+		op->error = result; /* it ends with the pieces that are under way */
+		return 0;
+	}
 	if (promise_is_direct(ep, op))
 		return promise_send(ep, op);
 	/* what was promised in part is promised */

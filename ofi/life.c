@@ -107,7 +107,10 @@ lose(struct endpoint *ep, struct op *op, void *arg)
 	} else if (op->role == RMA_SERVICE || op->late) {
 		/* it ends when its receive has, with this error */
 		op->error = op->role == RMA_SERVICE ? -loss->error : loss->error;
-		pmx_cancel(ep->ctx, op->request);
+		if (op->pieces_out != 0)
+			pieces_cancel(ep, op);
+		else
+			pmx_cancel(ep->ctx, op->request);
 	} else if (op->begun) {
 		op_fails(ep, op, loss->error);
 	}

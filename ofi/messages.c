@@ -86,9 +86,8 @@ send_to(struct endpoint *ep, struct pmx_matched *m, fi_addr_t to, uint64_t flags
 	m->peer = peer->to;
 	m->comm = peer->comm | (kind == FI_TAGGED ? COMM_TAGGED : COMM_UNTAGGED);
 	m->flags |= PMX_COPY;
-	if (likely(m->iov == NULL && m->len <= OFI_INJECT_MAX &&
-		    !(flags & ENDS_LATER) && ep->ctx != NULL &&
-		    ep->sends.head == NULL && !comm_is_unnamed(m->comm) &&
+	if (likely(m->iov == NULL && m->len <= OFI_INJECT_MAX && !(flags & ENDS_LATER) &&
+		    ep->ctx != NULL && ep->sends.head == NULL && !comm_is_unnamed(m->comm) &&
 		    pmx_isend(ep->ctx, m, NULL) == 0)) {
 		completion_count(ep, FI_SEND, false);
 		if (reports)

@@ -39,6 +39,9 @@ op_take(struct endpoint *ep)
 	op->error = 0;
 	op->seen = false;
 	op->pieces = 0;
+	op->pieces_at = 0;
+	op->pieces_out = 0;
+	op->pieces_wait = false;
 	op->request = 0;
 	op->copy = NULL;
 	return op;

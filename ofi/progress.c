@@ -42,6 +42,7 @@ multi_ended(struct endpoint *ep, struct op *op, const struct pmx_status *status)
 }
 
 static void late_ended(struct endpoint *ep, struct op *op);
+static void whole_ended(struct endpoint *ep, struct op *op);
 
 /* End an operation that is no plain one. false: it is to end as others do, with *status. */
 static __attribute__((noinline)) bool
@@ -49,6 +50,13 @@ special_ended(struct endpoint *ep, struct op *op, struct pmx_status *status)
 {
 	if (op->role == LIFE_PING) {
 		life_asked(ep, op, status);
+		return true;
+	}
+	if (op->role == MESSAGE_PIECE) {
+		struct op *whole = op->whole;
+
+		if (piece_ended(ep, op, status))
+			whole_ended(ep, whole);
 		return true;
 	}
 	if (op->role != 0) {
@@ -122,13 +130,26 @@ late_ended(struct endpoint *ep, struct op *op)
 	op_ended(ep, op, &status);
 }
 
+/* End a message all of whose pieces have ended. */
+static void
+whole_ended(struct endpoint *ep, struct op *op)
+{
+	struct pmx_status status = {.error = op->error};
+
+	if (op->error == 0 && op->late)
+		late_ended(ep, op);
+	else
+		op_ended(ep, op, &status);
+}
+
 /* End an operation for op_each(). error: points to an int, a positive FI_ errno. */
 static void
 fail_one(struct endpoint *ep, struct op *op, void *error)
 {
 	struct pmx_status status = {.error = -*(const int *)error};
 
-	op_ended(ep, op, &status);
+	if (op->pieces_out == 0) /* otherwise it ends with its pieces */
+		op_ended(ep, op, &status);
 }
 
 /* End everything with an error, a positive FI_ errno. */

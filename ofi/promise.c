@@ -159,6 +159,12 @@ promise_details(struct endpoint *ep, struct pmx_status *promise, uint32_t *incar
  * from the sender's memory, TELL and THERE take the place of POST, ASK and WAIT. */
 enum { STEP_TAKE, STEP_POST, STEP_ASK, STEP_WAIT, STEP_TELL, STEP_THERE };
 
+uint64_t
+promise_tag(const struct op *op)
+{
+	return (uint64_t)op->incarnation << TAG_SHIFT | (op->promise.label & TAG_NUMBER);
+}
+
 /* Take the message that came before the promise. If its sender is on this host, read the bytes from
  * its memory as well, where that can be. Return 0, or an error as of pmx_irecv(). */
 static int
@@ -207,13 +213,20 @@ step(struct endpoint *ep, struct op *op)
 
 	if (op->step == STEP_TAKE)
 		result = take_details(ep, op);
-	if (op->step == STEP_POST && result == 0) {
+	if (op->pieces_wait ||
+		(op->step == STEP_POST && result == 0 &&
+			pieces_apply(ep, op->promise.source.node, op->promise.len))) {
+		result = pieces_begin(ep, op);
+		op->pieces_wait = op->step == STEP_WAIT && is_busy(result);
+		op->step += op->step == STEP_POST && result == 0;
+		if (op->pieces_wait)
+			return false;
+	} else if (op->step == STEP_POST && result == 0) {
 		m = (struct pmx_matched){
 			.peer = op->promise.source,
 			.comm = comm_of(ep->incarnation, COMM_BULK),
 			.flags = PMX_QUEUED,
-			.tag = (uint64_t)op->incarnation << TAG_SHIFT |
-				(op->promise.label & TAG_NUMBER),
+			.tag = promise_tag(op),
 			.data = op->buf,
 			.len = op->len,
 			.iov = op->pieces ? op->iov : NULL,

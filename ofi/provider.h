@@ -247,6 +247,11 @@ struct op {
 	struct rma_head head;
 	uint8_t few[OFI_FEW]; /* operands */
 	bool seen;            /* it has waited since the last look (life.c) */
+	/* pieces.c; of a whole message: */
+	uint64_t pieces_at; /* bytes whose pieces have begun */
+	uint8_t pieces_out; /* pieces under way */
+	bool pieces_wait;   /* for room: it is in the list `ready` or `late` of the endpoint */
+	struct op *whole;   /* of a piece */
 };
 
 struct op_list {
@@ -533,6 +538,21 @@ bool promise_is_awaited(const struct op *op);
 /* Do what had to wait. Returns a receive whose bytes are there now, for its end, or NULL: no
  * further one. */
 struct op *promise_progress(struct endpoint *ep);
+/* Return the tag of the messages that bring the bytes of the promise that a receive took. */
+uint64_t promise_tag(const struct op *op);
+
+/* ------------------------------------------------------------------ pieces.c */
+
+/* Return whether a message of that length between this endpoint and that node is in pieces. */
+bool pieces_apply(const struct endpoint *ep, uint16_t node, uint64_t len);
+/* Begin as many pieces of a message as may be under way. Return 0, or an error: is_busy() says
+ * whether to call this again later. */
+int pieces_begin(struct endpoint *ep, struct op *op);
+/* Free a piece that has ended, and go on with its message. Return whether the message has ended:
+ * with op->error. */
+bool piece_ended(struct endpoint *ep, struct op *piece, const struct pmx_status *status);
+/* Cancel the pieces of a receive. */
+void pieces_cancel(struct endpoint *ep, struct op *op);
 
 /* ------------------------------------------------------------------ direct.c */
 
@@ -569,6 +589,7 @@ enum op_role {
 	RMA_SERVICE,      /* for others: receives or sends the bytes */
 	RMA_REPLY,        /* for others: an answer that waits to be sent */
 	LIFE_PING,        /* of life.c: asks whether another endpoint is there */
+	MESSAGE_PIECE,    /* of pieces.c: a part of a long message */
 };
 
 /* Post the receives of messages about remote memory. Return 0 or -FI_ENOMEM. */

@@ -681,7 +681,8 @@ rma_ended(struct endpoint *ep, struct op *op, const struct pmx_status *status)
 	case RMA_REPLY:
 		op_free(ep, op);
 		break;
-	case LIFE_PING: /* of life.c */
+	case LIFE_PING:     /* of life.c */
+	case MESSAGE_PIECE: /* of pieces.c */
 		break;
 	}
 }

@@ -35,11 +35,11 @@ right() {
 corner() {
 	local code=0
 	over ${WAY:-shared+coll} "$2" "$build/test/mpi_corners" "$3" ${5:-} >"$dir/log" 2>&1 || code=$?
-	[ $code = 0 ] && [ "$(grep -c "is through" "$dir/log")" = "$2" ] && { [ -z "$4" ] || grep -qE "coll/pmx: ($4) by others" "$dir/log"; } &&
+	[ $code = 0 ] && [ "$(grep -c "is through" "$dir/log")" = "$2" ] && { [ -z "${4:-}" ] || grep -qE "coll/pmx: ($4) by others" "$dir/log"; } &&
 		ok "${suite}_$1" || not_ok "${suite}_$1" "exit code $code" "$dir/log"
 }
 
-[ -n "${CORNER:-}" ] && { corner $CORNER; exit; }
+[ -n "${CORNER:-}" ] && { corner $CORNER "" ${BYTES:-}; exit; }
 right 4_ranks shared+coll 4 "${CALLS:-600}" 1
 right 2_ranks shared+coll 2 "${CALLS:-600}" 2
 right without_it shared 4 50 3
@@ -52,6 +52,9 @@ corner errors_return 2 errors "barrier +[0-9]+ by pmx, +0"
 corner threads 4 threads "allgather +2000 by pmx, +0"
 corner orders 4 orders "allreduce +[0-9]+ by pmx, +0"
 corner many_communicators 4 many "allreduce +[0-9]+ by pmx, +0"
+corner matched 4 matched ""
+corner big 4 big "" 41000000 # in pieces: ofi/pieces.c
+! full || corner over_a_gigabyte 2 big "" 1300000000
 # what the engines' memory has no room for goes on
 corner long 2 long "allgather +1 by pmx, +0" 8388608
 corner longer_than_memory 2 long "allgather +0 by pmx, +1" 209715200

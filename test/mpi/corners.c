@@ -14,6 +14,9 @@
  *   threads  four threads with MPI_THREAD_MULTIPLE, each with a communicator of its own
  *   orders   nonblocking collectives of many communicators, begun in another order by each rank
  *   many     more communicators, one after the other, than limits.groups
+ *   matched  synchronous sends that MPI_Mprobe() finds, many that wait for their receives, messages
+ *            that are cut, cancelled, and a rank's own
+ *   big      a message of BYTES from each rank to the next
  *   long     an allgather of BYTES a rank, a reduce_scatter_block in place of BYTES in all, and a
  *            broadcast of one element of BYTES
  */
@@ -272,6 +275,85 @@ make_long(size_t bytes)
 	free(all);
 }
 
+/* ------------------------------------------------------------------ messages */
+
+/* Many synchronous sends, and a plain one that is received before them. */
+static void
+wait_behind_others(int to, int from)
+{
+	enum { MANY = 300 };
+	MPI_Request sends[MANY];
+	int numbers[MANY], got, number = 0;
+	MPI_Message message;
+	MPI_Status s;
+
+	for (int i = 0; i < MANY; i++) {
+		numbers[i] = i;
+		MPI_Issend(&numbers[i], 1, MPI_INT, to, 7, MPI_COMM_WORLD, &sends[i]);
+	}
+	MPI_Send(&rank, 1, MPI_INT, to, 8, MPI_COMM_WORLD);
+	MPI_Recv(&got, 1, MPI_INT, from, 8, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	must(got == from, "what came behind many");
+	MPI_Testall(MANY, sends, &got, MPI_STATUSES_IGNORE);
+	must(!got || from == to, "a synchronous send ended without a receive");
+	for (int i = 0; i < MANY; i++) {
+		MPI_Mprobe(i % 2 ? from : MPI_ANY_SOURCE, i % 3 ? 7 : MPI_ANY_TAG, MPI_COMM_WORLD,
+			&message, &s);
+		must(s.MPI_SOURCE == from && s.MPI_TAG == 7, "what was probed");
+		MPI_Get_count(&s, MPI_INT, &got);
+		must(got == 1, "how long that is");
+		MPI_Mrecv(&number, 1, MPI_INT, &message, &s);
+		must(number == i, "the order of what was probed");
+	}
+	MPI_Waitall(MANY, sends, MPI_STATUSES_IGNORE);
+}
+
+static void
+cut_and_cancel(int to, int from)
+{
+	int four[4] = {1, 2, 3, rank}, two[4] = {0, 0, -1, -1}, flag, class;
+	MPI_Request r;
+	MPI_Status s;
+
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+	MPI_Irecv(two, 2, MPI_INT, from, 9, MPI_COMM_WORLD, &r);
+	MPI_Send(four, 4, MPI_INT, to, 9, MPI_COMM_WORLD);
+	MPI_Error_class(MPI_Wait(&r, &s), &class);
+	must(class == MPI_ERR_TRUNCATE, "no error of a message that is cut");
+	must(two[0] == 1 && two[1] == 2 && two[2] == -1, "what is left of it");
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+	MPI_Irecv(two, 2, MPI_INT, MPI_ANY_SOURCE, 10, MPI_COMM_WORLD, &r);
+	MPI_Cancel(&r);
+	MPI_Wait(&r, &s);
+	MPI_Test_cancelled(&s, &flag);
+	must(flag, "a receive was not cancelled");
+	MPI_Sendrecv(four, 4, MPI_INT, rank, 11, two, 4, MPI_INT, rank, 11, MPI_COMM_WORLD, &s);
+	must(two[3] == rank, "a rank's own message");
+}
+
+static void
+send_big(size_t bytes)
+{
+	const int to = (rank + 1) % size, from = (rank + size - 1) % size;
+	signed char *mine = malloc(bytes), *its = malloc(bytes);
+	MPI_Datatype type;
+	MPI_Request r;
+
+	must(mine != NULL && its != NULL, "out of memory");
+	for (size_t i = 0; i < bytes; i++)
+		mine[i] = byte_of(rank, i);
+	MPI_Type_contiguous((int)(bytes / 4096), MPI_SIGNED_CHAR, &type);
+	MPI_Type_commit(&type);
+	MPI_Irecv(its, 4096, type, from, 0, MPI_COMM_WORLD, &r);
+	MPI_Send(mine, 4096, type, to, 0, MPI_COMM_WORLD);
+	MPI_Wait(&r, MPI_STATUS_IGNORE);
+	for (size_t i = 0; i < bytes; i++)
+		must(its[i] == byte_of(from, i), "a byte of a big message");
+	MPI_Type_free(&type);
+	free(mine);
+	free(its);
+}
+
 /* ------------------------------------------------------------------ beginning */
 
 int
@@ -305,6 +387,14 @@ main(int argc, char **argv)
 		begin_in_orders();
 	} else if (strcmp(what, "many") == 0) {
 		make_many();
+	} else if (strcmp(what, "matched") == 0) {
+		for (int far = 0; far < size; far++) {
+			MPI_Barrier(MPI_COMM_WORLD); /* any source is this round's */
+			wait_behind_others((rank + far) % size, (rank + size - far) % size);
+			cut_and_cancel((rank + far) % size, (rank + size - far) % size);
+		}
+	} else if (strcmp(what, "big") == 0 && argc > 2) {
+		send_big(strtoull(argv[2], NULL, 0) / 4096 * 4096);
 	} else if (strcmp(what, "long") == 0 && argc > 2) {
 		make_long(strtoull(argv[2], NULL, 0));
 	} else if (strcmp(what, "nothing") != 0) {

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Long messages between nodes in pieces: while one is on the wire, another is copied to or from the
+ * memory that the engine reaches, and none needs as much of that memory as the message has bytes.
+ *
+ * Design notes
+ * 1. Both sides know that a message is in pieces by its length and the sender's node. It is
+ * promised (promise.c), and its receiver asks for it; then PIECES_OUT at a time are messages of
+ * their own, which match in their order.
+ * 2. A piece is an operation of its own, of the role MESSAGE_PIECE, whose `whole` is that of the
+ *    message. That one ends when no piece is under way and none is left.
+ * 3. A piece that does not fit the receive any more is received as far as it does.
+ */
+#include <errno.h>
+
+#include "op.h"
+
+#define PIECE_BYTES (16u << 20)
+#define PIECES_OUT  2
+#define LEAST       (2 * PIECE_BYTES)
+
+bool
+pieces_apply(const struct endpoint *ep, uint16_t node, uint64_t len)
+{
+	return len >= LEAST && node != ep->name.node;
+}
+
+static bool
+is_send(const struct op *op)
+{
+	return (op->flags & FI_SEND) != 0;
+}
+
+static uint64_t
+bytes_in_all(const struct op *op)
+{
+	return is_send(op) ? op->len : op->promise.len;
+}
+
+/* Set the place of a piece: [at, at + len) of the message, as far as it has one here. */
+static void
+place(const struct op *op, uint64_t at, uint64_t len, struct op *piece)
+{
+	const struct iovec one = {is_send(op) ? op->m.data : op->buf, op->len};
+	const struct iovec *all = &one;
+	unsigned count = 1, n = 0;
+
+	if (is_send(op) && op->m.iov != NULL) {
+		all = op->m.iov;
+		count = op->m.iov_count;
+	} else if (!is_send(op) && op->pieces != 0) {
+		all = op->iov;
+		count = op->pieces;
+	}
+	for (unsigned i = 0; i < count && len != 0; i++) {
+		const uint64_t skipped = at < all[i].iov_len ? at : all[i].iov_len;
+		const uint64_t left = all[i].iov_len - skipped, used = left < len ? left : len;
+
+		at -= skipped;
+		len -= used;
+		if (used != 0)
+			piece->iov[n++] = (struct iovec){(uint8_t *)all[i].iov_base + skipped,
+				used};
+	}
+	piece->m.iov = piece->iov;
+	piece->m.iov_count = n;
+	if (n <= 1) {
+		piece->m.iov = NULL;
+		piece->m.data = n != 0 ? piece->iov[0].iov_base : NULL;
+		piece->m.len = n != 0 ? piece->iov[0].iov_len : 0;
+	}
+}
+
+int
+pieces_begin(struct endpoint *ep, struct op *op)
+{
+	const uint64_t all = bytes_in_all(op);
+
+	while (op->pieces_out < PIECES_OUT && op->pieces_at < all) {
+		const uint64_t left = all - op->pieces_at;
+		const uint64_t len = left < PIECE_BYTES ? left : PIECE_BYTES;
+		struct op *piece = op_take(ep);
+
+		if (piece == NULL)
+			return -EAGAIN;
+		piece->role = MESSAGE_PIECE;
+		piece->whole = op;
+		piece->silent = true;
+		piece->flags = op->flags;
+		piece->context = NULL;
+		piece->m = (struct pmx_matched){
+			.peer = is_send(op) ? op->m.peer : op->promise.source,
+			.comm = is_send(op) ? op->m.comm : comm_of(ep->incarnation, COMM_BULK),
+			.tag = is_send(op) ? op->m.tag : promise_tag(op),
+			.flags = PMX_QUEUED | (is_send(op) ? op->m.flags & ~PMX_SYNC : 0),
+			.cookie = (uintptr_t)piece,
+		};
+		place(op, op->pieces_at, len, piece);
+		const int result = is_send(op) ? pmx_isend(ep->ctx, &piece->m, &piece->request)
+					       : pmx_irecv(ep->ctx, &piece->m, &piece->request);
+
+		if (result != 0) {
+			op_free(ep, piece);
+			return result;
+		}
+		piece->begun = true;
+		op->pieces_at += len;
+		op->pieces_out++;
+	}
+	return 0;
+}
+
+bool
+piece_ended(struct endpoint *ep, struct op *piece, const struct pmx_status *status)
+{
+	struct op *op = piece->whole;
+	/* what is cut is told at the end, of the whole */
+	int error = status->error == -EMSGSIZE ? 0 : status->error;
+
+	op_free(ep, piece);
+	op->pieces_out--;
+	if (op->error == 0 && error == 0 && !op->pieces_wait && !ep->gone)
+		error = pieces_begin(ep, op);
+	if (is_busy(error)) {
+		op->pieces_wait = true;
+		op_append(is_send(op) ? &ep->ready : &ep->late, op);
+		return false;
+	}
+	if (error != 0 && op->error == 0)
+		op->error = error;
+	if (op->error != 0 && op->pieces_wait) {
+		op_remove(is_send(op) ? &ep->ready : &ep->late, op);
+		op->pieces_wait = false;
+	}
+	return op->pieces_out == 0 && !op->pieces_wait &&
+		(op->error != 0 || ep->gone || op->pieces_at == bytes_in_all(op));
+}
+
+static void
+cancel_one(struct endpoint *ep, struct op *op, void *whole)
+{
+	if (op->role == MESSAGE_PIECE && op->whole == whole)
+		pmx_cancel(ep->ctx, op->request);
+}
+
+void
+pieces_cancel(struct endpoint *ep, struct op *op)
+{
+	op_each(ep, cancel_one, op);
+}
