@@ -91,7 +91,7 @@ pieces_begin(struct endpoint *ep, struct op *op)
 		piece->m = (struct pmx_matched){
 			.peer = is_send(op) ? op->m.peer : op->promise.source,
 			.comm = is_send(op) ? op->m.comm : comm_of(ep->incarnation, COMM_BULK),
-			.tag = is_send(op) ? op->m.tag : promise_tag(op),
+			.tag = is_send(op) ? op->m.tag : op->pieces_tag,
 			.flags = PMX_QUEUED | (is_send(op) ? op->m.flags & ~PMX_SYNC : 0),
 			.cookie = (uintptr_t)piece,
 		};

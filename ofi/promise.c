@@ -159,8 +159,9 @@ promise_details(struct endpoint *ep, struct pmx_status *promise, uint32_t *incar
  * from the sender's memory, TELL and THERE take the place of POST, ASK and WAIT. */
 enum { STEP_TAKE, STEP_POST, STEP_ASK, STEP_WAIT, STEP_TELL, STEP_THERE };
 
-uint64_t
-promise_tag(const struct op *op)
+/* Return the tag of the messages that bring the bytes of the promise that a receive took. */
+static uint64_t
+bulk_tag(const struct op *op)
 {
 	return (uint64_t)op->incarnation << TAG_SHIFT | (op->promise.label & TAG_NUMBER);
 }
@@ -216,6 +217,7 @@ step(struct endpoint *ep, struct op *op)
 	if (op->pieces_wait ||
 		(op->step == STEP_POST && result == 0 &&
 			pieces_apply(ep, op->promise.source.node, op->promise.len))) {
+		op->pieces_tag = bulk_tag(op);
 		result = pieces_begin(ep, op);
 		op->pieces_wait = op->step == STEP_WAIT && is_busy(result);
 		op->step += op->step == STEP_POST && result == 0;
@@ -226,7 +228,7 @@ step(struct endpoint *ep, struct op *op)
 			.peer = op->promise.source,
 			.comm = comm_of(ep->incarnation, COMM_BULK),
 			.flags = PMX_QUEUED,
-			.tag = promise_tag(op),
+			.tag = bulk_tag(op),
 			.data = op->buf,
 			.len = op->len,
 			.iov = op->pieces ? op->iov : NULL,

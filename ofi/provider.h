@@ -248,10 +248,11 @@ struct op {
 	uint8_t few[OFI_FEW]; /* operands */
 	bool seen;            /* it has waited since the last look (life.c) */
 	/* pieces.c; of a whole message: */
-	uint64_t pieces_at; /* bytes whose pieces have begun */
-	uint8_t pieces_out; /* pieces under way */
-	bool pieces_wait;   /* for room: it is in the list `ready` or `late` of the endpoint */
-	struct op *whole;   /* of a piece */
+	uint64_t pieces_tag; /* receive: of its pieces */
+	uint64_t pieces_at;  /* bytes whose pieces have begun */
+	uint8_t pieces_out;  /* pieces under way */
+	bool pieces_wait;    /* for room: it is in the list `ready` or `late` of the endpoint */
+	struct op *whole;    /* of a piece */
 };
 
 struct op_list {
@@ -538,8 +539,6 @@ bool promise_is_awaited(const struct op *op);
 /* Do what had to wait. Returns a receive whose bytes are there now, for its end, or NULL: no
  * further one. */
 struct op *promise_progress(struct endpoint *ep);
-/* Return the tag of the messages that bring the bytes of the promise that a receive took. */
-uint64_t promise_tag(const struct op *op);
 
 /* ------------------------------------------------------------------ pieces.c */
 

@@ -11,6 +11,8 @@
 
 #include <pmx/pmx.h>
 
+#include <stdlib.h>
+
 #define PRIORITY  60 /* above pml/ob1's 20: where there is a primary, messages go by pmx */
 #define RANKS_MAX 0x10000
 
@@ -63,7 +65,8 @@ static mca_mtl_base_module_t module = {
 static int
 query(mca_base_module_t **found, int *its_priority)
 {
-	libfabric_set_instance(instance);
+	if (instance != NULL) /* the provider's name for it */
+		setenv("FI_PMX_INSTANCE", instance, 1);
 	if (priority < 0 || !mtl_can_open())
 		return OMPI_ERR_NOT_AVAILABLE;
 	*found = (mca_base_module_t *)&module;

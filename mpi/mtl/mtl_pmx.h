@@ -29,11 +29,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* ---------------------------------------------------------------- libfabric.c */
-
-/* Set the name of the primary to use; NULL: any. Borrowed. */
-void libfabric_set_instance(const char *name);
-/* Return the provider, which is in this component. */
+/* Return the provider, as for libfabric: ofi/fabric.c. */
 struct fi_provider *fi_prov_ini(void);
 
 /* ---------------------------------------------------------------- endpoint.c */

@@ -1,28 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The functions of libfabric's library that the provider calls, for a process that does not open
- * that library: it would open all of its providers, which takes longer than the rest of MPI_Init().
+ * The functions of libfabric's library that the provider calls, for what has the provider in itself
+ * (mpi/mtl) and does not open that library, which would open all of its providers. Not in the
+ * provider's own library.
  */
-#include "mtl_pmx.h"
-
-#include <opal/util/output.h>
-
-#include <rdma/providers/fi_log.h>
-#include <rdma/providers/fi_prov.h>
-
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char *instance;
-
-void
-libfabric_set_instance(const char *name)
-{
-	instance = name;
-}
+#include "provider.h"
 
 /* Return an empty description; nothing here makes one from another. */
 struct fi_info *
@@ -84,7 +71,7 @@ fi_param_get(struct fi_provider *provider, const char *name, void *value)
 
 	(void)provider;
 	if (strcmp(name, "instance") == 0) {
-		text = instance != NULL ? instance : getenv("FI_PMX_INSTANCE");
+		text = getenv("FI_PMX_INSTANCE");
 		if (text == NULL)
 			return -FI_ENODATA;
 		*(const char **)value = text;
@@ -117,5 +104,5 @@ fi_log(const struct fi_provider *provider, enum fi_log_level level, enum fi_log_
 	vsnprintf(text, sizeof(text), format, arguments);
 	va_end(arguments);
 	text[strcspn(text, "\n")] = 0;
-	opal_output(0, "mtl/pmx: %s", text);
+	fprintf(stderr, "pmx: %s\n", text);
 }
