@@ -17,6 +17,7 @@
 #define COMMS   4
 #define AT_ONCE 3
 #define MOST    20000 /* elements */
+#define MARGIN  64    /* bytes before what is given to MPI */
 
 enum kind {
 	BARRIER,
@@ -39,7 +40,7 @@ enum kind {
 struct call {
 	enum kind kind;
 	int comm, root, count, size, rank;
-	bool in_place, waits;
+	bool in_place, waits, frees;
 	MPI_Datatype type;
 	MPI_Op op;
 	int in_counts[64], in_places[64], out_counts[64], out_places[64];
@@ -49,8 +50,9 @@ struct call {
 };
 
 static MPI_Comm comms[COMMS], others[COMMS]; /* others: their copies without coll/pmx */
-static MPI_Datatype types[6];
+static MPI_Datatype types[9], matrix;        /* matrix: two by two, mod a prime */
 static int type_count;
+static MPI_Op product; /* of matrices, which does not commute */
 static uint64_t seed = 1;
 
 /* Return a random number below n, which is the same at all ranks. */
@@ -62,9 +64,25 @@ below(uint32_t n)
 }
 
 static void
+multiply(void *in, void *inout, int *count, MPI_Datatype *type)
+{
+	int32_t *a = in, *b = inout;
+
+	(void)type;
+	for (int i = 0; i < *count; i++, a += 4, b += 4) {
+		const int32_t c[4] = {(a[0] * b[0] + a[1] * b[2]) % 8191,
+			(a[0] * b[1] + a[1] * b[3]) % 8191, (a[2] * b[0] + a[3] * b[2]) % 8191,
+			(a[2] * b[1] + a[3] * b[3]) % 8191};
+
+		memcpy(b, c, sizeof(c));
+	}
+}
+
+static void
 make_types(void)
 {
 	int lens[3] = {1, 2, 1}, places[3] = {0, 3, 7};
+	MPI_Datatype pair;
 
 	types[type_count++] = MPI_BYTE;
 	types[type_count++] = MPI_INT;
@@ -72,8 +90,19 @@ make_types(void)
 	MPI_Type_vector(3, 2, 4, MPI_SHORT, &types[type_count++]);
 	MPI_Type_contiguous(5, MPI_INT, &types[type_count++]);
 	MPI_Type_indexed(3, lens, places, MPI_FLOAT, &types[type_count++]);
+	/* of 8 bytes in 24, the first of which lie before the address that is given */
+	MPI_Type_contiguous(2, MPI_INT, &pair);
+	MPI_Type_create_resized(pair, -8, 24, &types[type_count++]);
+	MPI_Type_free(&pair);
+	MPI_Type_create_hvector(2, 1, -12, MPI_INT, &pair);
+	MPI_Type_create_resized(pair, 0, 20, &types[type_count++]);
+	MPI_Type_free(&pair);
+	MPI_Type_contiguous(0, MPI_INT, &types[type_count++]);
 	for (int i = 3; i < type_count; i++)
 		MPI_Type_commit(&types[i]);
+	MPI_Type_contiguous(4, MPI_INT, &matrix);
+	MPI_Type_commit(&matrix);
+	MPI_Op_create(multiply, 0, &product);
 }
 
 static void
@@ -96,7 +125,7 @@ make_comms(int rank)
 static void
 fill(const struct call *c, uint8_t *at, int salt)
 {
-	if (c->type == MPI_INT) {
+	if (c->type == MPI_INT || c->type == matrix) {
 		for (size_t i = 0; i < c->bytes / 4; i++)
 			((int32_t *)at)[i] = (int32_t)((i * 31 + (size_t)salt * 17) % 97);
 	} else if (c->type == MPI_DOUBLE) {
@@ -130,7 +159,12 @@ make_call(struct call *c)
 	if (c->kind >= REDUCE) {
 		c->type = below(2) ? MPI_INT : MPI_DOUBLE;
 		c->in_place = c->in_place && c->kind != REDUCE_SCATTER;
+		if (below(6) == 0) {
+			c->type = matrix;
+			c->op = product;
+		}
 	}
+	c->frees = below(2);
 	/* what rank x of the communicator sends y is the same function at both */
 	const uint32_t salt = below(1000000);
 	int in_end = 0, out_end = 0;
@@ -154,6 +188,7 @@ make_call(struct call *c)
 	}
 	MPI_Type_get_extent(c->type, &low, &extent);
 	c->bytes = (size_t)(c->count + 2) * (size_t)c->size * (size_t)extent + 64;
+	c->bytes += MARGIN;
 	c->in = malloc(c->bytes);
 	c->out = malloc(c->bytes);
 	c->want = malloc(c->bytes);
@@ -162,18 +197,23 @@ make_call(struct call *c)
 	memcpy(c->want, c->out, c->bytes);
 }
 
-/* Call it, with its result in `out`. own: without coll/pmx. */
+/* Call it, with its result in `whole`. own: without coll/pmx. */
 static void
-call(struct call *c, uint8_t *out, bool own, MPI_Request *request)
+call(struct call *c, uint8_t *whole, bool own, MPI_Request *request)
 {
-	const void *in = c->in_place ? MPI_IN_PLACE : (const void *)c->in;
+	uint8_t *out = whole + MARGIN, *given = c->in + MARGIN;
+	const void *in = c->in_place ? MPI_IN_PLACE : (const void *)given;
 	const bool is_root = c->rank == c->root;
-	const void *root_in = is_root ? in : (const void *)c->in;
+	const void *root_in = is_root ? in : (const void *)given;
 	const MPI_Comm m = own ? others[c->comm] : comms[c->comm];
-	const MPI_Datatype t = c->type;
+	const bool frees = request != NULL && c->frees;
+	MPI_Datatype t = c->type;
 	const int n = c->count, root = c->root;
 	const int own_count = c->in_counts[c->rank], own_out = c->out_counts[c->rank];
 
+	/* reductions of the predefined operations are of the predefined types */
+	if (frees && c->kind < REDUCE)
+		MPI_Type_dup(c->type, &t);
 #define ONE(Name, name, ...)                                                                       \
 	do {                                                                                       \
 		if (request == NULL)                                                               \
@@ -192,7 +232,7 @@ call(struct call *c, uint8_t *out, bool own, MPI_Request *request)
 		ONE(Gather, gather, root_in, n, t, out, n, t, root, m);
 		break;
 	case SCATTER:
-		ONE(Scatter, scatter, c->in, n, t,
+		ONE(Scatter, scatter, given, n, t,
 			c->in_place && is_root ? MPI_IN_PLACE : (void *)out, n, t, root, m);
 		break;
 	case ALLGATHER:
@@ -206,7 +246,7 @@ call(struct call *c, uint8_t *out, bool own, MPI_Request *request)
 			root, m);
 		break;
 	case SCATTERV:
-		ONE(Scatterv, scatterv, c->in, c->in_counts, c->in_places, t,
+		ONE(Scatterv, scatterv, given, c->in_counts, c->in_places, t,
 			c->in_place && is_root ? MPI_IN_PLACE : (void *)out, own_count, t, root, m);
 		break;
 	case ALLGATHERV:
@@ -232,6 +272,8 @@ call(struct call *c, uint8_t *out, bool own, MPI_Request *request)
 	case KINDS:
 		break;
 	}
+	if (t != c->type)
+		MPI_Type_free(&t);
 }
 
 static void
@@ -241,7 +283,11 @@ check(struct call *c, int number)
 
 	/* in place, all but the own part of `out` is not said */
 	if (c->kind == REDUCE_SCATTER_BLOCK && c->in_place)
-		bytes = (size_t)c->count * (c->type == MPI_INT ? 4 : 8);
+		bytes = MARGIN +
+			(size_t)c->count *
+				(c->type == MPI_INT                 ? 4
+						: c->type == matrix ? 16
+								    : 8);
 	for (size_t i = 0; i < bytes; i++) {
 		if (c->out[i] == c->want[i])
 			continue;

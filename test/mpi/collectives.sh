@@ -4,7 +4,7 @@
 # Usage: collectives.sh BUILD_DIR
 # Collectives of MPI programs by pmx (coll/pmx) on two hosts, as two_hosts.bash makes them, with a primary a host: random ones
 # are compared byte by byte with the MPI library's own. Root.
-#   CALLS=N      so many of them (600)
+#   CALLS=N      so many of them (600; in the full tier 10000)
 #   MPICOLL=...  what is taken, as coll_pmx_take (all; barrier=all: as without it)
 #   OSU_DIR=DIR  binaries of the OSU micro-benchmarks' collectives: a table of their times with and without this library, and over TCP
 #   LOOPS=N      the same of N steps of a collective and a barrier each, LOOP_SIZES="BYTES ..." (loops.c)
@@ -40,8 +40,9 @@ corner() {
 }
 
 [ -n "${CORNER:-}" ] && { corner $CORNER "" ${BYTES:-}; exit; }
-right 4_ranks shared+coll 4 "${CALLS:-600}" 1
-right 2_ranks shared+coll 2 "${CALLS:-600}" 2
+calls=${CALLS:-$(full && echo 10000 || echo 600)}
+right 4_ranks shared+coll 4 "$calls" 1
+right 2_ranks shared+coll 2 "$calls" 2
 right without_it shared 4 50 3
 
 for what in types comms nothing unused self; do
