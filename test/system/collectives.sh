@@ -27,7 +27,7 @@ PMX_ATTACH=secondary together collectives_secondary 'collectives 100 0' 'collect
 PMX_ATTACH=thin together collectives_thin 'collectives 100 0' 'collectives: 0' "${eight[@]}"
 PMX_ATTACH=thin together collectives_sleeping 'collectives 30 2' 'collectives: 0' "${eight[@]}"
 
-under_take_overs collectives_taken_over 'collectives 6000 0' 'collectives: 0'
+under_take_overs collectives_taken_over "collectives 0 0 $dir/number" 'collectives: 0'
 
 # ------------------------------------------------------------------ killed
 

@@ -4,14 +4,13 @@
  * ends; groups.sh says who does what when. Usage:
  *   groups INSTANCE CONTEXT GROUP TIMEOUT_MS NODE:CONTEXT... opens that group of those members
  * Commands: barrier, lock L, try L, unlock L, close, reattach; work N L FILE: N times the number in
- * FILE grows by one under lock L, with a barrier before and after; share N WRITERS: N rounds in
- * which the first members write a shared region, and the others come and go; casts RANK N BYTES
- * [stride|bitmap|diff]: N multicasts of that member to all, which check the bytes; subscribe R,
- * update R N: bytes of region R become N; byte R: tells the last one; collectives N SLOW: N rounds
- * of an allreduce, a bcast and an allgather, whose results are checked; the last SLOW ranks sleep
- * after each beginning; quit.
- * It tells "COMMAND: ERROR", with the rank because of which; "gone RANK: ERROR", "over RANK:
- * ERROR".
+ * FILE grows by one under lock L, with a barrier before and after; share N WRITERS [FILE]: N
+ * rounds in which the first members write a shared region, and the others come and go; casts RANK N
+ * BYTES [stride|bitmap|diff]: N multicasts of that member to all, which check the bytes; subscribe
+ * R, update R N: bytes of region R become N; byte R: tells the last one; collectives N SLOW [FILE]:
+ * N rounds of an allreduce, a bcast and an allgather, whose results are checked; the last SLOW
+ * ranks sleep after each beginning; quit. With N 0 they go on until there is a file FILE.enough. It
+ * tells "COMMAND: ERROR", with the rank because of which; "gone RANK: ERROR", "over RANK: ERROR".
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -174,6 +173,35 @@ work(const char *what, unsigned times, unsigned lock, const char *path)
 	tell(what, failed ? -EIO : 0, UINT16_MAX);
 }
 
+/* Return whether there is that round: one of `times`, or, with times 0, until there is a file
+ * PATH.enough. Rank 0 then names the number of rounds in PATH.last. It does so before the last but
+ * one, which nobody ends before rank 0 has begun it, so all know in time. */
+static bool
+has_round(unsigned round, unsigned times, const char *path)
+{
+	char enough[80], last[80], draft[80];
+	unsigned all = UINT32_MAX;
+	FILE *f;
+
+	if (times != 0)
+		return round < times;
+	snprintf(enough, sizeof(enough), "%s.enough", path);
+	snprintf(last, sizeof(last), "%s.last", path);
+	snprintf(draft, sizeof(draft), "%s.draft", path);
+	if (pmx_group_rank(group) == 0 && access(enough, F_OK) == 0 && access(last, F_OK) != 0) {
+		f = fopen(draft, "w");
+		if (f == NULL || fprintf(f, "%u", round + 2) < 0 || fclose(f) != 0 ||
+			rename(draft, last) != 0)
+			die("%s: %s", last, strerror(errno));
+	}
+	f = fopen(last, "r");
+	if (f != NULL && fscanf(f, "%u", &all) != 1)
+		die("%s has no number", last);
+	if (f != NULL)
+		fclose(f);
+	return round < all;
+}
+
 /* ------------------------------------------------------------------ a shared region */
 
 #define REGION       1
@@ -234,7 +262,7 @@ write_round(unsigned round, unsigned writers)
 
 /* In the end all copies are what the rounds make of the home's bytes. */
 static void
-share(const char *what, unsigned rounds, unsigned writers)
+share(const char *what, unsigned times, unsigned writers, const char *path)
 {
 	struct pmx_remote copy;
 	pmx_request r = 0;
@@ -250,10 +278,12 @@ share(const char *what, unsigned rounds, unsigned writers)
 		result = pmx_group_subscribe(group, REGION, 0, &copy, NULL, &r);
 		wait_for("subscribe", result, r);
 	}
+	unsigned rounds = 0;
+
 	meet();
-	for (unsigned round = 0; round < rounds; round++) {
+	for (; has_round(rounds, times, path); rounds++) {
 		if (writes) {
-			write_round(round, writers);
+			write_round(rounds, writers);
 		} else {
 			result = in ? pmx_group_unsubscribe(group, REGION, &r)
 				    : pmx_group_subscribe(group, REGION, 0, &copy, NULL, &r);
@@ -506,13 +536,13 @@ ended_by(void)
 }
 
 static void
-collectives(const char *what, unsigned times, unsigned slow)
+collectives(const char *what, unsigned times, unsigned slow, const char *path)
 {
 	const bool sleeps = pmx_group_rank(group) + slow >= pmx_group_size(group);
 	unsigned because = UINT16_MAX;
 	int e = 0;
 
-	for (unsigned i = 0; i < times && e == 0; i++)
+	for (unsigned i = 0; e == 0 && has_round(i, times, path); i++)
 		e = round_of(i, sleeps, &because);
 	if (e == -ECONNRESET && because == UINT16_MAX)
 		because = ended_by();
@@ -551,8 +581,8 @@ obey(char *line)
 		tell(line, pmx_reattach(node, PATIENCE_US), UINT16_MAX);
 	} else if (sscanf(line, "work %u %u %63s", &times, &n, path) == 3) {
 		work("work", times, n, path);
-	} else if (sscanf(line, "share %u %u", &times, &n) == 2) {
-		share("share", times, n);
+	} else if (sscanf(line, "share %u %u %63s", &times, &n, path) >= 2) {
+		share("share", times, n, path);
 	} else if (sscanf(line, "casts %u %u %u %63s", &rank, &times, &n, path) >= 3 &&
 		n <= CASTS_BYTES) {
 		unsigned part = sizeof(parts) / sizeof(parts[0]);
@@ -567,8 +597,8 @@ obey(char *line)
 	} else if (sscanf(line, "byte %u", &n) == 1) {
 		printf("byte: %u\n", small[n % 4][SMALL_BYTES - 1]);
 		fflush(stdout);
-	} else if (sscanf(line, "collectives %u %u", &times, &n) == 2) {
-		collectives("collectives", times, n);
+	} else if (sscanf(line, "collectives %u %u %63s", &times, &n, path) >= 2) {
+		collectives("collectives", times, n, path);
 	} else {
 		die("no such command: %s", line);
 	}

@@ -167,7 +167,7 @@ quits 0 1 2 3
 
 rm -f "$dir/number"
 under_take_overs groups_taken_over__locks "work 0 2 $dir/number" 'work: 0'
-under_take_overs groups_taken_over__region "share 5000 4" 'share: 0'
+under_take_overs groups_taken_over__region "share 0 4 $dir/number" 'share: 0'
 
 # ------------------------------------------------------------------ a shared region, over a link that loses
 
