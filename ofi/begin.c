@@ -19,13 +19,14 @@ op_try(struct endpoint *ep, struct op *op)
 	if (unlikely(pieces_apply(ep, op->m.peer.node, op->len))) {
 		if (!op->asked)
 			return promise_send(ep, op);
-		const int result = pieces_begin(ep, op);
+		int result = pieces_begin(ep, op);
 
-		op->pieces_wait = is_busy(result);
-		if (result == 0 || is_busy(result) || op->pieces_out == 0)
-			return result;
-		op->error = result; /* it ends with the pieces that are under way */
-		return 0;
+		if (result != 0 && !is_busy(result) && op->error == 0) {
+			op->error = result;
+			result = pieces_begin(ep, op);
+		}
+		op->pieces_wait = result != 0;
+		return result != 0 ? -EAGAIN : 0;
 	}
 	if (promise_is_direct(ep, op))
 		return promise_send(ep, op);

@@ -266,7 +266,7 @@ receive_claimed(struct endpoint *ep, struct pmx_matched *m, pmx_request message,
 
 	if (result != 0)
 		op_free(ep, op);
-	return result;
+	return is_busy(result) ? -FI_EAGAIN : result;
 }
 
 /* Receive nothing of a message that a peek took, so that its sender's operation ends. Return 0,

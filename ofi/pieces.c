@@ -10,6 +10,9 @@
  * 2. A piece is an operation of its own, of the role MESSAGE_PIECE, whose `whole` is that of the
  *    message. That one ends when no piece is under way and none is left.
  * 3. A piece that does not fit the receive any more is received as far as it does.
+ * 4. What fails at one side is told there at the end: until then the side that failed goes on with
+ *    pieces of no bytes, so that the other one ends as well. A receiver that gets fewer bytes of a
+ *    piece than it has fails, too.
  */
 #include <errno.h>
 
@@ -52,7 +55,7 @@ place(const struct op *op, uint64_t at, uint64_t len, struct op *piece)
 		all = op->iov;
 		count = op->pieces;
 	}
-	for (unsigned i = 0; i < count && len != 0; i++) {
+	for (unsigned i = 0; op->error == 0 && i < count && len != 0; i++) {
 		const uint64_t skipped = at < all[i].iov_len ? at : all[i].iov_len;
 		const uint64_t left = all[i].iov_len - skipped, used = left < len ? left : len;
 
@@ -95,6 +98,7 @@ pieces_begin(struct endpoint *ep, struct op *op)
 			.flags = PMX_QUEUED | (is_send(op) ? op->m.flags & ~PMX_SYNC : 0),
 			.cookie = (uintptr_t)piece,
 		};
+		piece->len = len;
 		place(op, op->pieces_at, len, piece);
 		const int result = is_send(op) ? pmx_isend(ep->ctx, &piece->m, &piece->request)
 					       : pmx_irecv(ep->ctx, &piece->m, &piece->request);
@@ -110,30 +114,39 @@ pieces_begin(struct endpoint *ep, struct op *op)
 	return 0;
 }
 
+/* Return how a piece has ended: 0, or a negative errno. What is cut is told of the whole. */
+static int
+result_of(const struct op *piece, const struct pmx_status *status)
+{
+	if (status->error != 0)
+		return status->error == -EMSGSIZE ? 0 : status->error;
+	return is_send(piece) || status->len == piece->len ? 0 : -ECONNABORTED;
+}
+
 bool
 piece_ended(struct endpoint *ep, struct op *piece, const struct pmx_status *status)
 {
 	struct op *op = piece->whole;
-	/* what is cut is told at the end, of the whole */
-	int error = status->error == -EMSGSIZE ? 0 : status->error;
+	int error = result_of(piece, status);
 
 	op_free(ep, piece);
 	op->pieces_out--;
-	if (op->error == 0 && error == 0 && !op->pieces_wait && !ep->gone)
-		error = pieces_begin(ep, op);
-	if (is_busy(error)) {
-		op->pieces_wait = true;
-		op_append(is_send(op) ? &ep->ready : &ep->late, op);
-		return false;
-	}
 	if (error != 0 && op->error == 0)
 		op->error = error;
-	if (op->error != 0 && op->pieces_wait) {
-		op_remove(is_send(op) ? &ep->ready : &ep->late, op);
-		op->pieces_wait = false;
+	if (ep->gone)
+		return op->pieces_out == 0;
+	if (!op->pieces_wait) {
+		error = pieces_begin(ep, op);
+		if (error != 0 && !is_busy(error) && op->error == 0) {
+			op->error = error;
+			error = pieces_begin(ep, op);
+		}
+		if (error != 0) {
+			op->pieces_wait = true;
+			op_append(is_send(op) ? &ep->ready : &ep->late, op);
+		}
 	}
-	return op->pieces_out == 0 && !op->pieces_wait &&
-		(op->error != 0 || ep->gone || op->pieces_at == bytes_in_all(op));
+	return op->pieces_out == 0 && !op->pieces_wait && op->pieces_at == bytes_in_all(op);
 }
 
 static void
@@ -146,5 +159,7 @@ cancel_one(struct endpoint *ep, struct op *op, void *whole)
 void
 pieces_cancel(struct endpoint *ep, struct op *op)
 {
+	/* nobody will send the rest */
+	op->pieces_at = bytes_in_all(op);
 	op_each(ep, cancel_one, op);
 }

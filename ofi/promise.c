@@ -219,10 +219,12 @@ step(struct endpoint *ep, struct op *op)
 			pieces_apply(ep, op->promise.source.node, op->promise.len))) {
 		op->pieces_tag = bulk_tag(op);
 		result = pieces_begin(ep, op);
-		op->pieces_wait = op->step == STEP_WAIT && is_busy(result);
-		op->step += op->step == STEP_POST && result == 0;
-		if (op->pieces_wait)
-			return false;
+		op->pieces_wait = is_busy(result);
+		if (result != 0 && !op->pieces_wait && op->error == 0)
+			op->error = result; /* the rest is received as nothing */
+		/* with a piece posted the sender can begin, and make room for the others */
+		op->step += op->step == STEP_POST && op->pieces_out != 0;
+		result = op->step == STEP_POST ? -EAGAIN : 0;
 	} else if (op->step == STEP_POST && result == 0) {
 		m = (struct pmx_matched){
 			.peer = op->promise.source,
@@ -258,7 +260,7 @@ step(struct endpoint *ep, struct op *op)
 		result = pmx_isend(ep->ctx, &m, NULL);
 		op->step += result == 0;
 	}
-	return op->step == STEP_WAIT || op->step == STEP_THERE;
+	return !op->pieces_wait && (op->step == STEP_WAIT || op->step == STEP_THERE);
 }
 
 enum promise
@@ -269,6 +271,7 @@ promise_take(struct endpoint *ep, struct op *op, const struct pmx_status *status
 		return PROMISE_NONE;
 	op->step = STEP_TAKE;
 	op->late = true;
+	op->pieces_at = 0;
 	ep->life.waiting++;
 	if (ep->late.head != NULL || !step(ep, op)) {
 		op_append(&ep->late, op);

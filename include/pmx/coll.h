@@ -58,10 +58,10 @@ extern "C" {
  * where its result will be. */
 #define PMX_IN_PLACE ((const void *)(uintptr_t)1)
 
-/** The `request` of a collective that is not to begin, but to have its memory ready: the context
- * takes now what the collective would need here, and keeps it, so that the collective does not fail
- * for want of it when it begins later with the same arguments. Members can thus agree on a long one
- * before any of them sends. The errors are the same. */
+/** The `request` of a collective that is not to begin, but to have its memory ready: the group
+ * takes now what the collective would need here, and keeps it for its next one, which does not fail
+ * for want of it if it has the same arguments. Members can thus agree on a long one before any of
+ * them sends. The errors are the same. pmx_coll_forget() gives the memory back. */
 #define PMX_COLL_PREPARE ((pmx_request *)(uintptr_t)1)
 
 /**
@@ -143,7 +143,10 @@ PMX_API int pmx_coll_adapt(struct pmx_group *group);
 /** Return how often pmx_coll_adapt() has changed plans. */
 PMX_API uint32_t pmx_coll_adapted(const struct pmx_group *group);
 
-/** Return how many collectives of the context may run at once: limits.collectives. */
+/** Give back the memory that PMX_COLL_PREPARE has taken for the group, if it has. */
+PMX_API void pmx_coll_forget(struct pmx_group *group);
+
+/** Return how many collectives of the context may run at once: limits.collectives, at most 16. */
 PMX_API uint32_t pmx_coll_limit(const struct pmx_context *ctx);
 
 /**

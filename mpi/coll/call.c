@@ -8,9 +8,11 @@
 #include <opal/util/output.h>
 
 #include <errno.h>
+#include <time.h>
 
 #define LONG_BYTES  (4u << 20) /* of all blocks: from here on all ranks agree first */
 #define PENDING_MAX 64         /* as the engine has of a context */
+#define PREPARE_MS  200        /* memory that is short may come back */
 
 /* A collective that runs beside the program, or for one of its threads. */
 typedef struct mca_coll_pmx_request_t {
@@ -43,6 +45,14 @@ end_data(struct call *x, bool has_been)
 	data_end(&x->in, has_been);
 }
 
+/* Return whether an error of a collective that could not begin is of the plan that all ranks have,
+ * so that it goes on at all of them. */
+static bool
+is_of_plan(int error)
+{
+	return error == -EMSGSIZE || error == -EHOSTUNREACH || error == -EOPNOTSUPP;
+}
+
 /* Return whether it is long, as all ranks know, or may be long for some. */
 static bool
 is_long(const struct call *x)
@@ -54,15 +64,27 @@ is_long(const struct call *x)
 	return x->bytes > LONG_BYTES / (uint64_t)x->module->size;
 }
 
-/* Take the memory for a long one. Return whether it is there. */
+static int64_t
+now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000ll + t.tv_nsec / 1000000;
+}
+
+/* Take the memory for a long one. Return whether it is there. What holds it may itself wait for the
+ * ranks that wait for this one, so it is waited for only a while. */
 static bool
 prepare(struct call *x)
 {
+	const int64_t end = now_ms() + PREPARE_MS;
+
 	for (;;) {
 		context_lock();
 		const int e = x->verb(x, PMX_COLL_PREPARE);
 		context_unlock();
-		if (e != -EAGAIN)
+		if (e != -EAGAIN || now_ms() > end)
 			return e == 0;
 		context_turn();
 	}
@@ -77,7 +99,12 @@ all_prepared(struct call *x)
 	const int e = m->before.coll_allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, x->comm,
 		m->before.coll_allreduce_module);
 
-	return e == MPI_SUCCESS && all;
+	if (e == MPI_SUCCESS && all)
+		return true;
+	context_lock();
+	pmx_coll_forget(m->group);
+	context_unlock();
+	return false;
 }
 
 /* ------------------------------------------------------------------ errors */
@@ -104,6 +131,8 @@ free_request(ompi_request_t **request)
 {
 	mca_coll_pmx_request_t *r = (mca_coll_pmx_request_t *)*request;
 
+	if (!REQUEST_COMPLETE(*request))
+		return MPI_ERR_REQUEST; /* MPI forbids it */
 	OMPI_REQUEST_FINI(&r->super.super);
 	OBJ_RELEASE(r->call.comm);
 	OBJ_RELEASE(r);
@@ -167,8 +196,8 @@ begin_queued(mca_coll_pmx_request_t *ended)
 			ended = r;
 		}
 	}
-	for (queue_end = &queue; *queue_end != NULL;)
-		queue_end = &(*queue_end)->next;
+	for (queue_end = &queue; *queue_end != NULL; queue_end = &(*queue_end)->next)
+		(*queue_end)->call.module->is_blocked = false;
 	return ended;
 }
 
@@ -247,62 +276,85 @@ start(struct call *x, mca_coll_pmx_request_t *r)
 	return e;
 }
 
-/* Begin a collective, and wait for its end: where there is one thread. */
+/* Begin a collective when it may: where there is one thread. Return 0, or why it cannot. */
 static int
-finish(struct call *x)
+begin(struct call *x, pmx_request *request)
 {
-	struct module *m = x->module;
-	struct pmx_status status;
-	pmx_request request;
+	const struct module *m = x->module;
 	int e;
 
-	while (m->queued != 0 || !slots_may_begin(&m->seat) ||
-		(e = x->verb(x, &request)) == -EAGAIN)
+	while (m->queued != 0 || !slots_may_begin(&m->seat) || (e = x->verb(x, request)) == -EAGAIN)
 		context_turn();
-	if (e != 0)
-		return failed(x, e, NULL);
-	slots_begun(&m->seat);
-	while ((e = pmx_test(context_get(), &request, &status)) == 0)
+	return e;
+}
+
+/* Wait for the end of a collective that has just begun. */
+static int
+finish(struct call *x, pmx_request *request)
+{
+	struct pmx_status status;
+	int e;
+
+	slots_begun(&x->module->seat);
+	while ((e = pmx_test(context_get(), request, &status)) == 0)
 		context_turn();
-	slots_ended(&m->seat);
+	slots_ended(&x->module->seat);
 	return e < 0 ? failed(x, e, &status) : MPI_SUCCESS;
+}
+
+/* Wait for a collective that is left to Open MPI's progress. Open MPI lets one thread poll, and the
+ * others sleep. */
+static int
+wait_for(mca_coll_pmx_request_t *r)
+{
+	ompi_request_t *waited = &r->super.super;
+
+	while (!REQUEST_COMPLETE(waited))
+		ompi_request_wait_completion(waited);
+	const int error = waited->req_status.MPI_ERROR;
+
+	free_request(&waited);
+	return error;
+}
+
+/* Let a collective go on, which has not begun. Return false. */
+static bool
+goes_on(struct call *x)
+{
+	end_data(x, false);
+	choices_give_back(x->kind);
+	return false;
 }
 
 bool
 call_run(struct call *x, ompi_request_t **request, int *error)
 {
-	mca_coll_pmx_request_t *r;
+	const bool alone = request == NULL && !context_has_threads();
+	mca_coll_pmx_request_t *r = NULL;
+	pmx_request own;
+	int e = -ENOMEM;
 
-	if (is_long(x) && (!x->blocks || !all_prepared(x))) {
+	if (is_long(x) && (!x->blocks || !all_prepared(x)))
+		return goes_on(x);
+	if (!x->no_memory && alone)
+		e = begin(x, &own);
+	else if (!x->no_memory && (r = OBJ_NEW(mca_coll_pmx_request_t)) != NULL)
+		e = start(x, r);
+	if (e != 0) {
+		if (r != NULL)
+			OBJ_RELEASE(r);
+		if (is_of_plan(e))
+			return goes_on(x);
+		*error = failed(x, e, NULL);
 		end_data(x, false);
-		choices_give_back(x->kind);
-		return false;
-	}
-	if (x->no_memory) {
-		*error = failed(x, -ENOMEM, NULL);
-		end_data(x, false);
-	} else if (request == NULL && !context_has_threads()) {
-		*error = finish(x);
+	} else if (alone) {
+		*error = finish(x, &own);
 		end_data(x, *error == MPI_SUCCESS);
+	} else if (request != NULL) {
+		*request = &r->super.super;
+		*error = MPI_SUCCESS;
 	} else {
-		r = OBJ_NEW(mca_coll_pmx_request_t);
-		const int e = r != NULL ? start(x, r) : -ENOMEM;
-
-		*error = e == 0 ? MPI_SUCCESS : failed(x, e, NULL);
-		if (e != 0) {
-			end_data(x, false);
-			if (r != NULL)
-				OBJ_RELEASE(r);
-		} else if (request != NULL) {
-			*request = &r->super.super;
-		} else {
-			/* Open MPI lets one thread poll, and the others sleep */
-			ompi_request_t *waited = &r->super.super;
-
-			ompi_request_wait_completion(waited);
-			*error = waited->req_status.MPI_ERROR;
-			free_request(&waited);
-		}
+		*error = wait_for(r);
 	}
 	return true;
 }

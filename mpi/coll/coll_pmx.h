@@ -11,13 +11,15 @@
  *    nonblocking ones before that go on.
  * 3. A long collective needs much of the memory that the engine reaches. All ranks get theirs, and
  *    agree that all have it, before any of them sends; otherwise the collective goes on.
- * 4. A rank leaves a group by a barrier of its members, which nobody waits for: rank 0's end is the
+ * 4. Allreductions of an int or two that do not block go on: Open MPI's own MPI_Comm_idup() makes
+ *    them on the program's communicator, at moments of which the program knows nothing.
+ * 5. A rank leaves a group by a barrier of its members, which nobody waits for: rank 0's end is the
  *    group's, so it must not be before the others have all that they wait for.
- * 5. Collectives of different communicators may begin in different orders at different ranks, as
+ * 6. Collectives of different communicators may begin in different orders at different ranks, as
  * MPI allows: slots.c.
- * 6. While a call waits, Open MPI has its turns, as any blocking call of MPI has to make progress
+ * 7. While a call waits, Open MPI has its turns, as any blocking call of MPI has to make progress
  *    for others.
- * 7. With MPI_THREAD_MULTIPLE one lock is around each use of the context, and never held while
+ * 8. With MPI_THREAD_MULTIPLE one lock is around each use of the context, and never held while
  *    something waits, nor while Open MPI is called.
  */
 #ifndef PMX_MPI_COLL_H
@@ -123,9 +125,11 @@ struct module {
 	mca_coll_base_comm_coll_t before; /* who does what goes on */
 	int rank, size;
 	bool is_asked;           /* whether it can have a group */
+	unsigned tries;          /* of asking that */
 	struct pmx_group *group; /* or NULL */
 	struct seat seat;
 	unsigned queued; /* collectives that wait for those before them, or for a slot */
+	bool is_blocked; /* while the queue is gone through: none of them may begin */
 };
 
 /* Return whether the communicator has a group. blocking: it may be made now. */

@@ -29,6 +29,7 @@ construct(struct module *m)
 
 	m->before = nobody;
 	m->is_asked = false;
+	m->tries = 0;
 	m->group = NULL;
 	m->seat.running = m->queued = 0;
 }

@@ -10,9 +10,11 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define FIRST_ID 0x4D500001u /* of groups */
 #define OPEN_US  20000000
+#define TRIES    64 /* of a communicator, while groups are being left */
 
 static _Atomic uint32_t next_id = FIRST_ID;
 
@@ -34,7 +36,7 @@ goes_on(struct leaving *x)
 	struct pmx_context *ctx = context_get();
 	int e = x->has_begun ? 0 : pmx_coll_barrier(x->group, &x->barrier);
 
-	if (e == -EAGAIN)
+	if (e == -EAGAIN || e == -ENOMEM)
 		return false;
 	/* a group that cannot have a barrier any more is left at once */
 	if (!x->has_begun)
@@ -85,12 +87,11 @@ group_leave(struct pmx_group *group)
 
 /* ------------------------------------------------------------------ groups */
 
-/* Open a group of these members, and wait until it is open. Return 0, or what is wrong with it
- * here. */
+/* Begin to open a group of these members. Return 0, or what is wrong with it here. */
 static int
-open_group(struct module *m, const uint32_t *addrs, uint32_t id)
+open_group(const struct module *m, const uint32_t *addrs, uint32_t id, struct pmx_group **group,
+	pmx_request *request)
 {
-	struct pmx_context *ctx = context_get();
 	struct pmx_addr *members = calloc((size_t)m->size, sizeof(*members));
 	const struct pmx_group_params p = {
 		.size = sizeof(p),
@@ -98,25 +99,48 @@ open_group(struct module *m, const uint32_t *addrs, uint32_t id)
 		.count = (uint32_t)m->size,
 		.members = members,
 	};
-	pmx_request r;
-	int e;
 
 	if (members == NULL)
 		return -ENOMEM;
 	for (int i = 0; i < m->size; i++)
 		members[i] = (struct pmx_addr){(uint16_t)(addrs[i] >> 16), (uint16_t)addrs[i]};
 	context_lock();
-	e = pmx_group_open(ctx, &p, OPEN_US, &m->group, &r);
+	const int e = pmx_group_open(context_get(), &p, OPEN_US, group, request);
 	context_unlock();
 	free(members);
-	while (e == 0) {
+	return e;
+}
+
+/* Wait until a group is open. Return 0, or why it is not. */
+static int
+wait_until_open(pmx_request *request)
+{
+	for (;;) {
 		context_lock();
-		e = pmx_test(ctx, &r, NULL);
+		const int e = pmx_test(context_get(), request, NULL);
 		context_unlock();
-		if (e == 0)
-			context_turn();
+		if (e != 0)
+			return e == 1 ? 0 : e;
+		context_turn();
 	}
-	return e == 1 ? 0 : e;
+}
+
+/* Measure the network if the environment asks for that, as long as all members are here: it waits
+ * for them. Return 0, or why it cannot be. */
+static int
+measure(struct pmx_group *group)
+{
+	const char *topology = getenv("PMX_TOPOLOGY");
+	char error[256];
+
+	if (topology == NULL || strcmp(topology, "auto") != 0)
+		return 0;
+	context_lock();
+	const int e = pmx_coll_topology(group, topology, error, sizeof(error));
+	context_unlock();
+	if (e != 0)
+		opal_output(0, "coll/pmx: %s", error);
+	return e;
 }
 
 /* A collective by who is to do those that are not taken. */
@@ -157,19 +181,22 @@ agree_on_id(struct module *m, struct ompi_communicator_t *comm)
 	}
 }
 
-/* Take a slot for a group. Before, wait until the groups of communicators that are gone are left:
- * their other members have freed them, or are about to. */
-static bool
-reserve(void)
+/* Whether a rank can have a group for a communicator. */
+enum ability {
+	NEVER,
+	LATER, /* groups whose communicators are gone are being left */
+	NOW    /* it has taken a slot */
+};
+
+static enum ability
+ability(void)
 {
-	for (;;) {
-		context_lock();
-		const bool left = group_leave_move(), reserved = left && slots_reserve();
-		context_unlock();
-		if (left)
-			return reserved;
-		context_turn();
-	}
+	if (!context_attach())
+		return NEVER;
+	context_lock();
+	const bool left = group_leave_move(), reserved = slots_reserve();
+	context_unlock();
+	return reserved ? NOW : left ? NEVER : LATER;
 }
 
 static void
@@ -180,65 +207,81 @@ give_back(void)
 	context_unlock();
 }
 
-/* Return whether all ranks have a context and take the same. Say so where they do not. */
-static bool
+/* Return what all ranks can, of those that take the same. Say so where they do not. */
+static enum ability
 all_can(struct module *m, struct ompi_communicator_t *comm)
 {
-	const bool can = context_attach() && reserve();
+	const enum ability own = ability();
 	/* the least of each */
-	int64_t say[3] = {can, choices_hash(), -choices_hash()};
+	int64_t say[3] = {own, choices_hash(), -choices_hash()};
 	const int e = ALL(m, comm, allreduce, MPI_IN_PLACE, say, 3, MPI_INT64_T, MPI_MIN);
 
-	if (e == MPI_SUCCESS && say[0] != 0 && say[1] == -say[2])
-		return true;
-	if (e == MPI_SUCCESS && say[1] != -say[2] && m->rank == 0)
-		opal_output(0, "coll/pmx: coll_pmx_take differs between ranks; nothing is taken");
-	if (can)
+	if (e != MPI_SUCCESS || say[1] != -say[2]) {
+		if (e == MPI_SUCCESS && m->rank == 0)
+			opal_output(0,
+				"coll/pmx: coll_pmx_take differs between ranks; nothing is taken");
+		say[0] = NEVER;
+	}
+	if (own == NOW && say[0] != NOW)
 		give_back();
-	return false;
+	return (enum ability)say[0];
 }
 
-/* Make the communicator's group, which all of its ranks do at once. They all have it afterwards, or
- * none. */
-static void
+/* Return whether all ranks say yes. */
+static bool
+all_agree(struct module *m, struct ompi_communicator_t *comm, bool yes)
+{
+	int all = yes;
+	const int e = ALL(m, comm, allreduce, MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN);
+
+	return e == MPI_SUCCESS && all;
+}
+
+/* Make the communicator's group, which all of its ranks do at once. Return the group, or NULL: none
+ * of them has it. Before they agree nobody uses it, not even a collective in which they do. */
+static struct pmx_group *
 make(struct module *m, struct ompi_communicator_t *comm)
 {
-	if (!all_can(m, comm))
-		return;
 	const uint32_t id = agree_on_id(m, comm);
 	const struct pmx_addr own = pmx_context_addr(context_get());
 	const uint32_t addr = (uint32_t)own.node << 16 | own.context;
 	uint32_t *addrs = calloc((size_t)m->size, sizeof(*addrs));
-	int open = id != 0 && addrs != NULL, e = -ENOMEM;
+	struct pmx_group *group = NULL;
+	pmx_request request;
+	int e = -ENOMEM;
 
-	if (ALL(m, comm, allreduce, MPI_IN_PLACE, &open, 1, MPI_INT, MPI_MIN) == MPI_SUCCESS &&
-		open) {
+	if (all_agree(m, comm, id != 0 && addrs != NULL)) {
 		e = ALL(m, comm, allgather, &addr, 1, MPI_UINT32_T, addrs, 1, MPI_UINT32_T);
-		e = e == MPI_SUCCESS ? open_group(m, addrs, id) : -EIO;
-		if (e != 0 && context_is_verbose())
-			opal_output(0, "coll/pmx: no group for a communicator: %s",
-				pmx_strerror(e));
-		open = e == 0;
-		if (ALL(m, comm, allreduce, MPI_IN_PLACE, &open, 1, MPI_INT, MPI_MIN) !=
-			MPI_SUCCESS)
-			open = 0;
+		e = e == MPI_SUCCESS ? open_group(m, addrs, id, &group, &request) : -EIO;
+		if (all_agree(m, comm, e == 0)) {
+			e = wait_until_open(&request);
+			if (all_agree(m, comm, e == 0) && all_agree(m, comm, measure(group) == 0)) {
+				free(addrs);
+				return group;
+			}
+		}
 	}
 	free(addrs);
-	if (open)
-		return;
+	if (e != 0 && context_is_verbose())
+		opal_output(0, "coll/pmx: no group for a communicator: %s", pmx_strerror(e));
 	context_lock();
-	pmx_group_close(m->group);
+	pmx_group_close(group);
 	context_unlock();
 	give_back();
-	m->group = NULL;
+	return NULL;
 }
 
 bool
 group_is_open(struct module *m, struct ompi_communicator_t *comm, bool blocking)
 {
 	if (!m->is_asked && blocking) {
-		m->is_asked = true;
-		make(m, comm);
+		m->is_asked = true; /* also while it is asked, by collectives as well */
+		const enum ability can = all_can(m, comm);
+
+		if (can == NOW)
+			m->group = make(m, comm);
+		else if (can == LATER && ++m->tries < TRIES)
+			m->is_asked = false;
 	}
 	return m->group != NULL;
 }

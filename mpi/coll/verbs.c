@@ -6,6 +6,8 @@
  */
 #include "coll_pmx.h"
 
+#define OF_IDUP 2 /* ints that MPI_Comm_idup() reduces, at most */
+
 /* Note whether the data could be described. Return true: the call is taken. */
 static bool
 described(struct call *x, bool good)
@@ -284,6 +286,8 @@ allreduce(struct call *x, const void *in, void *out, int count, ompi_datatype_t 
 	ompi_op_t *op)
 {
 	x->verb = verb_allreduce;
+	if (!x->blocks && type == MPI_INT && count <= OF_IDUP)
+		return false;
 	if (!reduces(x, KIND_ALLREDUCE, in, out, count, type, op))
 		return false;
 	if (in != MPI_IN_PLACE)

@@ -87,6 +87,18 @@ end(struct request *r, int error)
 	}
 }
 
+/* Put received bytes to their places, and free their memory, if they were packed. */
+static void
+unpack(struct request *r, size_t bytes)
+{
+	if (r->packed == NULL)
+		return;
+	if (bytes != 0)
+		ompi_mtl_datatype_unpack(r->convertor, r->packed, bytes);
+	else
+		free(r->packed);
+}
+
 static void
 succeeded(const struct fi_cq_tagged_entry *e)
 {
@@ -99,8 +111,7 @@ succeeded(const struct fi_cq_tagged_entry *e)
 	case RECEIVE:
 		r->has_begun = true;
 		set_status(&r->super.ompi_req->req_status, e->tag, e->len);
-		if (r->packed != NULL)
-			ompi_mtl_datatype_unpack(r->convertor, r->packed, e->len);
+		unpack(r, e->len);
 		break;
 	case PROBE:
 		set_status(&r->status, e->tag, e->len);
@@ -141,10 +152,7 @@ failed(const struct fi_cq_err_entry *e)
 		s->_cancelled = e->err == FI_ECANCELED;
 		if (e->err == FI_ETRUNC)
 			set_status(s, e->tag, e->len);
-		if (e->err == FI_ETRUNC && r->packed != NULL)
-			ompi_mtl_datatype_unpack(r->convertor, r->packed, e->len);
-		else
-			free(r->packed);
+		unpack(r, e->err == FI_ETRUNC ? e->len : 0);
 	} else if (r->kind == SEND) {
 		free(r->packed);
 	}
@@ -405,6 +413,15 @@ message_imrecv(struct mca_mtl_base_module_t *self, struct opal_convertor_t *conv
 		if (result != 0) {
 			free(r->packed);
 			e = not_begun(result);
+		}
+	}
+	if (e != OMPI_SUCCESS) { /* its sender shall end all the same */
+		m.iov_count = 0;
+		m.context = &claimed->context;
+		claimed->done = false;
+		if (fi_trecvmsg(mtl.ep, &m, FI_CLAIM | FI_DISCARD) == 0) {
+			while (!claimed->done)
+				messages_progress();
 		}
 	}
 	free(claimed);

@@ -52,13 +52,15 @@ corner fortran 4 fortran "allreduce +100 by pmx, +0"
 corner errors_return 2 errors "barrier +[0-9]+ by pmx, +0"
 corner threads 4 threads "allgather +2000 by pmx, +0"
 corner orders 4 orders "allreduce +[0-9]+ by pmx, +0"
+corner idup 4 idup "allreduce +[0-9]+ by pmx, +0"
+corner held_and_freed 4 held "barrier +[0-9]+ by pmx, +0"
 corner many_communicators 4 many "allreduce +[0-9]+ by pmx, +0"
 corner matched 4 matched ""
 corner big 4 big "" 41000000 # in pieces: ofi/pieces.c
 ! full || corner over_a_gigabyte 2 big "" 1300000000
 # what the engines' memory has no room for goes on
 corner long 2 long "allgather +1 by pmx, +0" 8388608
-corner longer_than_memory 2 long "allgather +0 by pmx, +1" 209715200
+corner longer_than_memory 2 long "allgather +0 by pmx, +1" 419430400
 
 # ------------------------------------------------------------------ times
 

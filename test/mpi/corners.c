@@ -13,6 +13,8 @@
  *   errors   arguments in error return, as the communicator's error handler asks
  *   threads  four threads with MPI_THREAD_MULTIPLE, each with a communicator of its own
  *   orders   nonblocking collectives of many communicators, begun in another order by each rank
+ *   idup     communicators copied by MPI_Comm_idup() while collectives go on
+ *   held     a communicator that one rank has freed while a receive of another's holds it
  *   many     more communicators, one after the other, than limits.groups
  *   matched  synchronous sends that MPI_Mprobe() finds, many that wait for their receives, messages
  *            that are cut, cancelled, and a rank's own
@@ -71,13 +73,13 @@ static void
 free_comms(void)
 {
 	for (int k = 0; k < 8; k++) {
-		int mine = rank + k, sum = 0;
+		long mine = rank + k, sum = 0;
 		MPI_Comm c;
 		MPI_Request r;
 
 		MPI_Comm_dup(MPI_COMM_WORLD, &c);
 		MPI_Barrier(c);
-		MPI_Iallreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, c, &r);
+		MPI_Iallreduce(&mine, &sum, 1, MPI_LONG, MPI_SUM, c, &r);
 		MPI_Comm_free(&c);
 		MPI_Wait(&r, MPI_STATUS_IGNORE);
 		must(sum == size * k + size * (size - 1) / 2, "the sum of a freed communicator");
@@ -130,10 +132,11 @@ thread_calls(void *arg)
 	const MPI_Comm c = *(const MPI_Comm *)arg;
 
 	for (int k = 0; k < 500; k++) {
-		int mine = rank + k, sum = 0, all[64], late = 0;
+		int mine = rank + k, sum = 0, all[64];
+		long own = mine, late = 0;
 		MPI_Request r;
 
-		MPI_Iallreduce(&mine, &late, 1, MPI_INT, MPI_MAX, c, &r);
+		MPI_Iallreduce(&own, &late, 1, MPI_LONG, MPI_MAX, c, &r);
 		MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, c);
 		must(sum == size * k + size * (size - 1) / 2, "a thread's sum");
 		MPI_Allgather(&mine, 1, MPI_INT, all, 1, MPI_INT, c);
@@ -189,7 +192,7 @@ begin_in_orders(void)
 	enum { COMMS = 20, DEEP = 5 };
 	MPI_Comm comms[COMMS];
 	MPI_Request requests[COMMS * DEEP];
-	int mine[COMMS * DEEP], sums[COMMS * DEEP];
+	long mine[COMMS * DEEP], sums[COMMS * DEEP];
 
 	for (int i = 0; i < COMMS; i++) {
 		MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
@@ -200,7 +203,7 @@ begin_in_orders(void)
 
 		for (int k = 0; k < DEEP; k++) {
 			mine[c * DEEP + k] = rank + c * k;
-			MPI_Iallreduce(&mine[c * DEEP + k], &sums[c * DEEP + k], 1, MPI_INT,
+			MPI_Iallreduce(&mine[c * DEEP + k], &sums[c * DEEP + k], 1, MPI_LONG,
 				MPI_SUM, comms[c], &requests[c * DEEP + k]);
 		}
 	}
@@ -212,6 +215,50 @@ begin_in_orders(void)
 			must(sums[c * DEEP + k] == size * c * k + size * (size - 1) / 2,
 				"the sum of one of many orders");
 		MPI_Comm_free(&comms[c]);
+	}
+}
+
+static void
+copy_meanwhile(void)
+{
+	for (int k = 0; k < 100; k++) {
+		int mine = k + rank, most = -1;
+		MPI_Comm copy;
+		MPI_Request r;
+
+		if (rank % 2 && k % 3 == 0)
+			MPI_Iprobe(MPI_ANY_SOURCE, 99, MPI_COMM_WORLD, &most, MPI_STATUS_IGNORE);
+		MPI_Comm_idup(MPI_COMM_WORLD, &copy, &r);
+		MPI_Barrier(MPI_COMM_WORLD);
+		MPI_Allreduce(&mine, &most, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+		must(most == k + size - 1, "the greatest while a communicator is copied");
+		MPI_Wait(&r, MPI_STATUS_IGNORE);
+		MPI_Allreduce(&mine, &most, 1, MPI_INT, MPI_MIN, copy);
+		must(most == k, "the least of a copy");
+		MPI_Comm_free(&copy);
+	}
+}
+
+static void
+hold_freed(void)
+{
+	for (int k = 0; k < 20; k++) {
+		MPI_Comm held, next;
+		MPI_Request r = MPI_REQUEST_NULL;
+		int got = -1;
+
+		MPI_Comm_dup(MPI_COMM_WORLD, &held);
+		MPI_Comm_dup(MPI_COMM_WORLD, &next);
+		MPI_Barrier(held);
+		if (rank == size - 1)
+			MPI_Irecv(&got, 1, MPI_INT, 0, 5, held, &r);
+		if (rank == 0)
+			MPI_Send(&k, 1, MPI_INT, size - 1, 5, held);
+		MPI_Comm_free(&held);
+		MPI_Barrier(next);
+		MPI_Wait(&r, MPI_STATUS_IGNORE);
+		must(rank != size - 1 || got == k, "what came by a freed communicator");
+		MPI_Comm_free(&next);
 	}
 }
 
@@ -385,6 +432,10 @@ main(int argc, char **argv)
 		use_threads(provided);
 	} else if (strcmp(what, "orders") == 0) {
 		begin_in_orders();
+	} else if (strcmp(what, "idup") == 0) {
+		copy_meanwhile();
+	} else if (strcmp(what, "held") == 0) {
+		hold_freed();
 	} else if (strcmp(what, "many") == 0) {
 		make_many();
 	} else if (strcmp(what, "matched") == 0) {

@@ -108,6 +108,7 @@ static void
 group_ends(struct pmx_group *g)
 {
 	collectives_end(g);
+	pmx_coll_forget(g);
 	adaptation_free(g);
 	plans_free(g->plans);
 	g->plans = NULL;
@@ -173,7 +174,7 @@ at(const void *base, uint64_t offset)
 uint32_t
 pmx_coll_limit(const struct pmx_context *ctx)
 {
-	return ctx->shm->collectives < COLLS_OF_CONTEXT ? ctx->shm->collectives : COLLS_OF_CONTEXT;
+	return ctx->shm->collectives < BOUNCES_MAX ? ctx->shm->collectives : BOUNCES_MAX;
 }
 
 int

@@ -40,8 +40,16 @@ struct coll_note {
 	struct by_function by;
 };
 
+/* A buffer for a group's next collective. */
+struct prepared {
+	const struct pmx_group *g;
+	void *at; /* NULL: none */
+	uint64_t bytes;
+};
+
 struct client_colls {
 	struct coll_note notes[COLLS_OF_CONTEXT];
+	struct prepared prepared[BOUNCES_MAX];
 };
 
 uint64_t
@@ -154,14 +162,22 @@ write_side(const struct pmx_group *g, const struct call *c, const struct side *s
 
 /* ------------------------------------------------------------------ notes */
 
+static bool
+has_colls(struct pmx_context *ctx)
+{
+	if (ctx->colls == NULL)
+		ctx->colls = calloc(1, sizeof(*ctx->colls));
+	return ctx->colls != NULL;
+}
+
 static struct coll_note *
 free_note(struct pmx_context *ctx)
 {
 	uint32_t most = ctx->shm->collectives;
 
-	if (ctx->colls == NULL)
-		ctx->colls = calloc(1, sizeof(*ctx->colls));
-	for (uint32_t i = 0; ctx->colls != NULL && i < most && i < COLLS_OF_CONTEXT; i++) {
+	if (!has_colls(ctx))
+		return NULL;
+	for (uint32_t i = 0; i < most && i < COLLS_OF_CONTEXT; i++) {
 		if (!ctx->colls->notes[i].used)
 			return &ctx->colls->notes[i];
 	}
@@ -259,6 +275,8 @@ collectives_end(struct pmx_group *g)
 int
 collectives_leave(struct pmx_context *ctx)
 {
+	if (ctx->colls != NULL) /* the buffers go with the engine */
+		memset(ctx->colls->prepared, 0, sizeof(ctx->colls->prepared));
 	for (uint32_t i = 0; ctx->colls != NULL && i < COLLS_OF_CONTEXT; i++) {
 		struct coll_note *n = &ctx->colls->notes[i];
 
@@ -428,16 +446,65 @@ is_relay(const struct pmx_group *g, const struct call *c, const struct coll_plan
 	return false;
 }
 
-/* Get a buffer of so many bytes, and keep it for the next collective. */
+/* Return what is prepared for the group, or where nothing is, for NULL; or NULL. */
+static struct prepared *
+prepared_of(const struct pmx_context *ctx, const struct pmx_group *g)
+{
+	for (unsigned i = 0; ctx->colls != NULL && i < BOUNCES_MAX; i++) {
+		struct prepared *p = &ctx->colls->prepared[i];
+
+		if (g == NULL ? p->at == NULL : p->at != NULL && p->g == g)
+			return p;
+	}
+	return NULL;
+}
+
+void
+pmx_coll_forget(struct pmx_group *g)
+{
+	struct prepared *p = prepared_of(g->ctx, g);
+
+	if (p == NULL)
+		return;
+	bounce_put(g->ctx, p->at);
+	p->at = NULL;
+}
+
+/* Get a buffer of so many bytes: what is prepared, if it is as long. */
 static int
-prepare(struct pmx_context *ctx, uint64_t bytes)
+get_buffer(struct pmx_group *g, uint64_t bytes, void **at)
+{
+	struct prepared *p = unlikely(g->has_prepared) ? prepared_of(g->ctx, g) : NULL;
+
+	g->has_prepared = false;
+	if (p != NULL && p->bytes >= bytes) {
+		*at = p->at;
+		p->at = NULL;
+		return 0;
+	}
+	if (p != NULL)
+		pmx_coll_forget(g);
+	return bounce_get(g->ctx, BOUNCE_COLL, bytes, BOUNCES_MAX, at);
+}
+
+/* Get a buffer of so many bytes, and keep it for the group's next collective. */
+static int
+prepare(struct pmx_group *g, uint64_t bytes)
 {
 	void *at;
-	const int e = bounce_get(ctx, BOUNCE_COLL, bytes, BOUNCES_MAX, &at);
 
-	if (e == 0)
-		bounce_put(ctx, at);
-	return e;
+	if (!has_colls(g->ctx))
+		return -ENOMEM;
+	const int e = get_buffer(g, bytes, &at);
+
+	if (e != 0)
+		return e;
+	/* there are as many places as buffers */
+	struct prepared *p = prepared_of(g->ctx, NULL);
+
+	*p = (struct prepared){.g = g, .at = at, .bytes = bytes};
+	g->has_prepared = true;
+	return 0;
 }
 
 int
@@ -459,11 +526,11 @@ coll_call_begin(struct pmx_group *g, struct call *c, const struct coll_plan *p,
 	const struct room r = room_for(c, p, l);
 
 	if (request == PMX_COLL_PREPARE)
-		return prepare(g->ctx, r.all);
+		return prepare(g, r.all);
 	n = free_note(g->ctx);
 	if (n == NULL)
 		return g->ctx->colls == NULL ? -ENOMEM : -EAGAIN;
-	e = bounce_get(g->ctx, BOUNCE_COLL, r.all, BOUNCES_MAX, &n->bounce);
+	e = get_buffer(g, r.all, &n->bounce);
 	if (e != 0)
 		return e;
 	/* a buffer that was replaced has taken a slot */

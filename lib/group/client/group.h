@@ -84,6 +84,7 @@ struct pmx_group {
 	uint32_t came;                /* bits that are set in their `came` */
 	bool engine_closed;           /* only its multicasts keep it */
 	struct coll_plans *plans;     /* of its collectives; NULL: it has had none */
+	bool has_prepared;            /* a buffer is kept for its next collective */
 	struct pmx_survey *survey;    /* that is going on, or NULL */
 	struct coll_adaptation *adaptation; /* or NULL */
 };

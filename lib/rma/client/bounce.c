@@ -21,6 +21,32 @@ rounded(uint64_t len)
 	return all;
 }
 
+/* Free a buffer that is not in use. Return whether there was one. */
+static bool
+free_idle(struct pmx_context *ctx, struct bounce *b)
+{
+	if (b == NULL || b->at == NULL)
+		return false;
+	pmx_free(ctx, b->at);
+	b->at = NULL;
+	return true;
+}
+
+/* Return the user's longest buffer that is not in use, or NULL. */
+static struct bounce *
+longest_idle(struct pmx_context *ctx, enum bounce_user user)
+{
+	struct bounce *longest = NULL;
+
+	for (unsigned i = 0; i < BOUNCES_MAX; i++) {
+		struct bounce *b = &ctx->rma->bounces[user][i];
+
+		if (b->at != NULL && !b->used && (longest == NULL || b->len > longest->len))
+			longest = b;
+	}
+	return longest;
+}
+
 int
 bounce_get(struct pmx_context *ctx, enum bounce_user user, uint64_t len, unsigned most, void **at)
 {
@@ -50,12 +76,15 @@ bounce_get(struct pmx_context *ctx, enum bounce_user user, uint64_t len, unsigne
 	/* pmx_free() below needs a slot to tell the engine */
 	if (empty == NULL || !slot_room(&ctx->sub, 1))
 		return -EAGAIN;
-	bool freed = empty->at != NULL;
-
-	pmx_free(ctx, empty->at);
-	empty->at = NULL;
+	bool freed = free_idle(ctx, empty);
 	int result = pmx_alloc(ctx, rounded(len), &empty->at);
 
+	/* others that are idle may hold the memory */
+	while (result != 0 && result != -EPIPE && slot_room(&ctx->sub, 1) &&
+		free_idle(ctx, longest_idle(ctx, user))) {
+		freed = true;
+		result = pmx_alloc(ctx, rounded(len), &empty->at);
+	}
 	if (result != 0) {
 		empty->at = NULL;
 		/* a later attempt may succeed: buffers in use come back, or the engine has not yet
