@@ -181,7 +181,7 @@ agree_on_id(struct module *m, struct ompi_communicator_t *comm)
 	}
 }
 
-/* Whether a rank can have a group for a communicator. */
+/* A rank can have a group for a communicator: */
 enum ability {
 	NEVER,
 	LATER, /* groups whose communicators are gone are being left */

@@ -442,10 +442,19 @@ coll__refuses_what_is_wrong(void **state)
 				 error, sizeof(error)),
 		0);
 	assert_int_equal(pmx_coll_topology(group[0], NULL, NULL, 0), -EBUSY);
+	/* with a buffer that is kept for it, the first is as the others */
+	assert_int_equal(pmx_coll_barrier(group[0], PMX_COLL_PREPARE), 0);
+	assert_int_equal(pmx_coll_barrier(group[0], PMX_COLL_PREPARE), 0);
+	pmx_coll_forget(group[0]);
+	assert_int_equal(pmx_coll_barrier(group[0], PMX_COLL_PREPARE), 0);
 	/* more at once than limits.collectives */
 	while (begun < COLLS_OF_CONTEXT && pmx_coll_barrier(group[0], &r[begun]) == 0)
 		begun++;
-	assert_int_equal(begun, 4);
+	assert_int_equal(begun, 16);
+	assert_int_equal(pmx_coll_limit(ctx[0]), 16);
+	/* nor is there a buffer for another: none is prepared, and nothing is lost by asking */
+	assert_int_equal(pmx_coll_barrier(group[0], PMX_COLL_PREPARE), -EAGAIN);
+	pmx_coll_forget(group[0]);
 	assert_int_equal(pmx_coll_barrier(group[0], &r[begun]), -EAGAIN);
 	for (unsigned i = 0; i < begun; i++) {
 		team_barriers(1);
