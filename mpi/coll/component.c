@@ -32,6 +32,7 @@ construct(struct module *m)
 	m->tries = 0;
 	m->group = NULL;
 	m->seat.running = m->queued = 0;
+	m->is_blocked = false;
 }
 
 #define RELEASE(name)                                                                              \
