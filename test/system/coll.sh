@@ -22,6 +22,7 @@ ini() { # NODE LANES [LINE OF THE LINK]
 		[limits]
 		mbufs = 8192
 		contexts = 8
+		collectives = 4
 	END
 }
 

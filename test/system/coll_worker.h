@@ -13,7 +13,7 @@
 #include "helpers.h"
 
 #define MEMBERS     8
-#define SLOTS       4    /* collectives of a member at once, as limits.collectives */
+#define SLOTS       4    /* collectives of a member at once, as coll.sh sets limits.collectives */
 #define NUMBERS     8192 /* collectives of which the board tells */
 /* what has not ended then hangs, on a machine that is loaded, too */
 #define PATIENCE_US 30000000ll
