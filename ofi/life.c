@@ -164,7 +164,7 @@ hear(struct endpoint *ep)
 void
 life_look(struct endpoint *ep)
 {
-	struct asked asked = {.count = 0};
+	struct asked asked; /* long: set only where it is used */
 	struct timespec t;
 
 	if (++ep->life.turns % TURNS == 0)
@@ -181,5 +181,6 @@ life_look(struct endpoint *ep)
 	ask_answer(ep);
 	hear(ep);
 	ask_again(ep);
+	asked.count = 0;
 	op_each(ep, look_at, &asked);
 }
