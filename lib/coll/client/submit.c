@@ -187,7 +187,7 @@ free_note(struct pmx_context *ctx)
 static void
 note_ends(struct pmx_context *ctx, struct coll_note *n)
 {
-	bounce_put(ctx, n->bounce);
+	bounce_put(ctx, BOUNCE_COLL, n->bounce);
 	n->used = false;
 	n->uses++;
 }
@@ -466,7 +466,7 @@ pmx_coll_forget(struct pmx_group *g)
 
 	if (p == NULL)
 		return;
-	bounce_put(g->ctx, p->at);
+	bounce_put(g->ctx, BOUNCE_COLL, p->at);
 	p->at = NULL;
 }
 
@@ -536,7 +536,7 @@ coll_call_begin(struct pmx_group *g, struct call *c, const struct coll_plan *p,
 	/* a buffer that was replaced has taken a slot */
 	e = slot_room(&g->ctx->sub, 1) ? lend_request(g->ctx, &n->request, request) : -EAGAIN;
 	if (e != 0) {
-		bounce_put(g->ctx, n->bounce);
+		bounce_put(g->ctx, BOUNCE_COLL, n->bounce);
 		return e;
 	}
 	n->used = true;

@@ -310,7 +310,7 @@ void
 multicasts_unpack(struct pmx_group *g)
 {
 	if (g->packed != NULL)
-		bounce_put(g->ctx, g->packed);
+		bounce_put(g->ctx, BOUNCE_TRANSFER, g->packed);
 	g->packed = NULL;
 }
 

@@ -98,15 +98,15 @@ bounce_get(struct pmx_context *ctx, enum bounce_user user, uint64_t len, unsigne
 }
 
 void
-bounce_put(struct pmx_context *ctx, const void *at)
+bounce_put(struct pmx_context *ctx, enum bounce_user user, const void *at)
 {
-	struct client_rma *rma = ctx->rma;
+	struct bounce *b = ctx->rma->bounces[user];
 
-	for (unsigned i = 0; i < BOUNCE_USERS * BOUNCES_MAX; i++) {
-		struct bounce *b = &rma->bounces[i / BOUNCES_MAX][i % BOUNCES_MAX];
-
-		if (b->at == at)
+	for (unsigned i = 0; i < BOUNCES_MAX; i++, b++) {
+		if (b->at == at) {
 			b->used = false;
+			return;
+		}
 	}
 }
 

@@ -158,7 +158,7 @@ void piece_unmap(struct pmx_context *ctx, const void *addr);
  * use, or all; or errors of pmx_alloc() */
 int bounce_get(struct pmx_context *ctx, enum bounce_user user, uint64_t len, unsigned most,
 	void **at);
-void bounce_put(struct pmx_context *ctx, const void *at);
+void bounce_put(struct pmx_context *ctx, enum bounce_user user, const void *at);
 /* Unmap all bounce buffers, when none is in use and no engine has them. */
 void bounces_leave(struct pmx_context *ctx);
 /* pins.c: the pin-down cache of this process */

@@ -154,7 +154,7 @@ bounce(struct pmx_context *ctx, struct transfer_note *n, unsigned most, bool in)
 		return result;
 	/* making room for it may have used slots that the caller needs */
 	if (!slot_room(&ctx->sub, 2)) {
-		bounce_put(ctx, at);
+		bounce_put(ctx, BOUNCE_TRANSFER, at);
 		return -EAGAIN;
 	}
 	n->bounced = true;
@@ -176,7 +176,7 @@ unbounce(struct pmx_context *ctx, struct transfer_note *n, uint8_t error)
 	struct part_run run;
 
 	n->bounced = false;
-	bounce_put(ctx, at);
+	bounce_put(ctx, BOUNCE_TRANSFER, at);
 	if (home == NULL || (error != 0 && error != EMSGSIZE))
 		return;
 	if (n->t.part != NULL)
