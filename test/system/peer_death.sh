@@ -27,10 +27,17 @@ config() {
 	END
 }
 
+trip() { # LOG ROUNDS SECONDS
+	timeout "$3" "$build/app/pmx-perf" latency --sizes 64,4096 --rounds "$2" --warmup 1 \
+		--instance "${tag}0" >"$1" 2>&1
+}
+
 peer() { # the primary of node 1, and its responder
 	PREFIX=(ip netns exec "${tag}1")
 	primary 1 -l 1 -m 64 --vdev=net_af_packet0,iface=v1 || return 1
 	killed=$last
+	# nobody answers yet; but the first message to a node in a new life may end with an error that says so
+	! trip "$dir/first.log" 1 60 || return 1
 	start "$dir/responder.log" "$build/app/pmx-perf" respond --instance "${tag}1"
 	responder=$last
 	wait_for 60 context_open 1 1
@@ -38,11 +45,6 @@ peer() { # the primary of node 1, and its responder
 
 counter() { "$build/app/pmx-ctl" --instance "${tag}0" stat --all | awk -v c="$1" '$1 == c {print $2}'; }
 more_sent() { [ "$(counter proto_messages_sent)" -gt $(($1 + 50)) ]; }
-
-trip() { # LOG ROUNDS SECONDS
-	timeout "$3" "$build/app/pmx-perf" latency --sizes 64,4096 --rounds "$2" --warmup 1 \
-		--instance "${tag}0" >"$1" 2>&1
-}
 
 config 0
 config 1
