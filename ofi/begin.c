@@ -19,14 +19,7 @@ op_try(struct endpoint *ep, struct op *op)
 	if (unlikely(pieces_apply(ep, op->m.peer.node, op->len))) {
 		if (!op->asked)
 			return promise_send(ep, op);
-		int result = pieces_begin(ep, op);
-
-		if (result != 0 && !is_busy(result) && op->error == 0) {
-			op->error = result;
-			result = pieces_begin(ep, op);
-		}
-		op->pieces_wait = result != 0;
-		return result != 0 ? -EAGAIN : 0;
+		return pieces_begin(ep, op) ? 0 : -EAGAIN;
 	}
 	if (promise_is_direct(ep, op))
 		return promise_send(ep, op);

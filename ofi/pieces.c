@@ -4,9 +4,9 @@
  * memory that the engine reaches, and none needs as much of that memory as the message has bytes.
  *
  * Design notes
- * 1. Both sides know that a message is in pieces by its length and the sender's node. It is
- * promised (promise.c), and its receiver asks for it; then PIECES_OUT at a time are messages of
- * their own, which match in their order.
+ * 1. Both sides know by its length and the sender's node that a message is in pieces. It is
+ *    promised (promise.c), and its receiver asks for it; then PIECES_OUT pieces at a time are
+ *    messages of their own, which match in their order.
  * 2. A piece is an operation of its own, of the role MESSAGE_PIECE, whose `whole` is that of the
  *    message. That one ends when no piece is under way and none is left.
  * 3. A piece that does not fit the receive any more is received as far as it does.
@@ -74,44 +74,59 @@ place(const struct op *op, uint64_t at, uint64_t len, struct op *piece)
 	}
 }
 
-int
+/* Begin the next piece. Return 0, or an error: is_busy() says whether there is only no room now. */
+static int
+begin_one(struct endpoint *ep, struct op *op)
+{
+	const uint64_t left = bytes_in_all(op) - op->pieces_at;
+	const uint64_t len = left < PIECE_BYTES ? left : PIECE_BYTES;
+	struct op *piece = op_take(ep);
+
+	if (piece == NULL)
+		return -EAGAIN;
+	piece->role = MESSAGE_PIECE;
+	piece->whole = op;
+	piece->silent = true;
+	piece->flags = op->flags;
+	piece->context = NULL;
+	piece->m = (struct pmx_matched){
+		.peer = is_send(op) ? op->m.peer : op->promise.source,
+		.comm = is_send(op) ? op->m.comm : comm_of(ep->incarnation, COMM_BULK),
+		.tag = is_send(op) ? op->m.tag : op->bulk_tag,
+		.flags = PMX_QUEUED | (is_send(op) ? op->m.flags & ~PMX_SYNC : 0),
+		.cookie = (uintptr_t)piece,
+	};
+	piece->len = len;
+	place(op, op->pieces_at, len, piece);
+	const int result = is_send(op) ? pmx_isend(ep->ctx, &piece->m, &piece->request)
+				       : pmx_irecv(ep->ctx, &piece->m, &piece->request);
+
+	if (result != 0) {
+		op_free(ep, piece);
+		return result;
+	}
+	piece->begun = true;
+	op->pieces_at += len;
+	op->pieces_out++;
+	return 0;
+}
+
+bool
 pieces_begin(struct endpoint *ep, struct op *op)
 {
-	const uint64_t all = bytes_in_all(op);
+	op->pieces_wait = false;
+	while (op->pieces_out < PIECES_OUT && op->pieces_at < bytes_in_all(op)) {
+		const int result = begin_one(ep, op);
 
-	while (op->pieces_out < PIECES_OUT && op->pieces_at < all) {
-		const uint64_t left = all - op->pieces_at;
-		const uint64_t len = left < PIECE_BYTES ? left : PIECE_BYTES;
-		struct op *piece = op_take(ep);
-
-		if (piece == NULL)
-			return -EAGAIN;
-		piece->role = MESSAGE_PIECE;
-		piece->whole = op;
-		piece->silent = true;
-		piece->flags = op->flags;
-		piece->context = NULL;
-		piece->m = (struct pmx_matched){
-			.peer = is_send(op) ? op->m.peer : op->promise.source,
-			.comm = is_send(op) ? op->m.comm : comm_of(ep->incarnation, COMM_BULK),
-			.tag = is_send(op) ? op->m.tag : op->pieces_tag,
-			.flags = PMX_QUEUED | (is_send(op) ? op->m.flags & ~PMX_SYNC : 0),
-			.cookie = (uintptr_t)piece,
-		};
-		piece->len = len;
-		place(op, op->pieces_at, len, piece);
-		const int result = is_send(op) ? pmx_isend(ep->ctx, &piece->m, &piece->request)
-					       : pmx_irecv(ep->ctx, &piece->m, &piece->request);
-
-		if (result != 0) {
-			op_free(ep, piece);
-			return result;
+		if (result == 0)
+			continue;
+		if (is_busy(result) || op->error != 0) {
+			op->pieces_wait = true;
+			return false;
 		}
-		piece->begun = true;
-		op->pieces_at += len;
-		op->pieces_out++;
+		op->error = result; /* the rest has no bytes */
 	}
-	return 0;
+	return true;
 }
 
 /* Return how a piece has ended: 0, or a negative errno. What is cut is told of the whole. */
@@ -127,7 +142,7 @@ bool
 piece_ended(struct endpoint *ep, struct op *piece, const struct pmx_status *status)
 {
 	struct op *op = piece->whole;
-	int error = result_of(piece, status);
+	const int error = result_of(piece, status);
 
 	op_free(ep, piece);
 	op->pieces_out--;
@@ -135,17 +150,8 @@ piece_ended(struct endpoint *ep, struct op *piece, const struct pmx_status *stat
 		op->error = error;
 	if (ep->gone)
 		return op->pieces_out == 0;
-	if (!op->pieces_wait) {
-		error = pieces_begin(ep, op);
-		if (error != 0 && !is_busy(error) && op->error == 0) {
-			op->error = error;
-			error = pieces_begin(ep, op);
-		}
-		if (error != 0) {
-			op->pieces_wait = true;
-			op_append(is_send(op) ? &ep->ready : &ep->late, op);
-		}
-	}
+	if (!op->pieces_wait && !pieces_begin(ep, op))
+		op_append(is_send(op) ? &ep->ready : &ep->late, op);
 	return op->pieces_out == 0 && !op->pieces_wait && op->pieces_at == bytes_in_all(op);
 }
 

@@ -159,13 +159,6 @@ promise_details(struct endpoint *ep, struct pmx_status *promise, uint32_t *incar
  * from the sender's memory, TELL and THERE take the place of POST, ASK and WAIT. */
 enum { STEP_TAKE, STEP_POST, STEP_ASK, STEP_WAIT, STEP_TELL, STEP_THERE };
 
-/* Return the tag of the messages that bring the bytes of the promise that a receive took. */
-static uint64_t
-bulk_tag(const struct op *op)
-{
-	return (uint64_t)op->incarnation << TAG_SHIFT | (op->promise.label & TAG_NUMBER);
-}
-
 /* Take the message that came before the promise. If its sender is on this host, read the bytes from
  * its memory as well, where that can be. Return 0, or an error as of pmx_irecv(). */
 static int
@@ -217,20 +210,17 @@ step(struct endpoint *ep, struct op *op)
 	if (op->pieces_wait ||
 		(op->step == STEP_POST && result == 0 &&
 			pieces_apply(ep, op->promise.source.node, op->promise.len))) {
-		op->pieces_tag = bulk_tag(op);
-		result = pieces_begin(ep, op);
-		op->pieces_wait = is_busy(result);
-		if (result != 0 && !op->pieces_wait && op->error == 0)
-			op->error = result; /* the rest is received as nothing */
+		pieces_begin(ep, op);
 		/* with a piece posted the sender can begin, and make room for the others */
-		op->step += op->step == STEP_POST && op->pieces_out != 0;
+		if (op->step == STEP_POST && op->pieces_out != 0)
+			op->step = STEP_ASK;
 		result = op->step == STEP_POST ? -EAGAIN : 0;
 	} else if (op->step == STEP_POST && result == 0) {
 		m = (struct pmx_matched){
 			.peer = op->promise.source,
 			.comm = comm_of(ep->incarnation, COMM_BULK),
 			.flags = PMX_QUEUED,
-			.tag = bulk_tag(op),
+			.tag = op->bulk_tag,
 			.data = op->buf,
 			.len = op->len,
 			.iov = op->pieces ? op->iov : NULL,
@@ -269,6 +259,7 @@ promise_take(struct endpoint *ep, struct op *op, const struct pmx_status *status
 	op->promise = *status;
 	if (!promise_details(ep, &op->promise, &op->incarnation))
 		return PROMISE_NONE;
+	op->bulk_tag = (uint64_t)op->incarnation << TAG_SHIFT | (op->promise.label & TAG_NUMBER);
 	op->step = STEP_TAKE;
 	op->late = true;
 	op->pieces_at = 0;

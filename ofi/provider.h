@@ -233,6 +233,7 @@ struct op {
 	bool late;                 /* its message was a promise */
 	uint8_t step;              /* of what a late one has to do */
 	uint32_t incarnation;      /* of the promise's sender */
+	uint64_t bulk_tag;         /* of the messages that bring the promise's bytes */
 	struct pmx_status promise; /* what is known of the message */
 	pmx_request request;
 	struct pmx_matched m; /* waiting; multi; what is sent of a transfer */
@@ -248,11 +249,10 @@ struct op {
 	uint8_t few[OFI_FEW]; /* operands */
 	bool seen;            /* it has waited since the last look (life.c) */
 	/* pieces.c; of a whole message: */
-	uint64_t pieces_tag; /* receive: of its pieces */
-	uint64_t pieces_at;  /* bytes whose pieces have begun */
-	uint8_t pieces_out;  /* pieces under way */
-	bool pieces_wait;    /* for room: it is in the list `ready` or `late` of the endpoint */
-	struct op *whole;    /* of a piece */
+	uint64_t pieces_at; /* bytes whose pieces have begun */
+	uint8_t pieces_out; /* pieces under way */
+	bool pieces_wait;   /* for room: it is in the list `ready` or `late` of the endpoint */
+	struct op *whole;   /* of a piece */
 };
 
 struct op_list {
@@ -544,9 +544,9 @@ struct op *promise_progress(struct endpoint *ep);
 
 /* Return whether a message of that length between this endpoint and that node is in pieces. */
 bool pieces_apply(const struct endpoint *ep, uint16_t node, uint64_t len);
-/* Begin as many pieces of a message as may be under way. Return 0, or an error: is_busy() says
- * whether to call this again later. */
-int pieces_begin(struct endpoint *ep, struct op *op);
+/* Begin as many pieces of a message as may be under way. Return whether they are; false: call this
+ * again later, as op->pieces_wait says, too. */
+bool pieces_begin(struct endpoint *ep, struct op *op);
 /* Free a piece that has ended, and go on with its message. Return whether the message has ended:
  * with op->error. */
 bool piece_ended(struct endpoint *ep, struct op *piece, const struct pmx_status *status);

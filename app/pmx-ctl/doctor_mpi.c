@@ -13,6 +13,7 @@
 #define PROVIDER     "libpmx-fi.so"
 #define COMPONENT    "mca_mtl_pmx.so"
 #define PATH_NAME    "mca_base_component_path"
+#define OPENMPI_OWN  "SYSTEM_DEFAULT" /* its directory of components, in a path */
 #define OPENMPI_FILE "/etc/openmpi/openmpi-mca-params.conf"
 #define OWN_FILE     ".openmpi/mca-params.conf" /* in the user's home */
 
@@ -27,7 +28,7 @@ is_in(const char *name, const char *dir, size_t len)
 }
 
 /* Return whether the file is in one of these directories, which are separated by colons.
- * SYSTEM_DEFAULT is Open MPI's own. */
+ * OPENMPI_OWN is Open MPI's own. */
 static bool
 is_in_one(const char *name, const char *dirs)
 {
@@ -36,7 +37,7 @@ is_in_one(const char *name, const char *dirs)
 
 		if (is_in(name, dirs, len))
 			return true;
-		if (strncmp(dirs, "SYSTEM_DEFAULT", len) == 0 &&
+		if (len == strlen(OPENMPI_OWN) && memcmp(dirs, OPENMPI_OWN, len) == 0 &&
 			is_in(name, COMPONENT_DIR, strlen(COMPONENT_DIR)))
 			return true;
 		dirs += len + (dirs[len] == ':');
@@ -116,7 +117,7 @@ doctor_component(struct doctor *d)
 	if (!there)
 		found(d, WARN, "mpi: component",
 			"ninja -C build install, or export OMPI_MCA_" PATH_NAME
-			"=.../build/mpi:SYSTEM_DEFAULT:USER_DEFAULT",
+			"=.../build/mpi:" OPENMPI_OWN ":USER_DEFAULT",
 			COMPONENT " is not in %s", dirs);
 	else if (!by_mtl || !by_pml)
 		found(d, WARN, "mpi: component", "take that line away, or name pmx and cm there",

@@ -8,7 +8,6 @@
 #include <opal/util/output.h>
 
 #include <errno.h>
-#include <time.h>
 
 #define LONG_BYTES  (4u << 20) /* of all blocks: from here on all ranks agree first */
 #define PENDING_MAX 64         /* as the engine has of a context */
@@ -61,16 +60,7 @@ is_long(const struct call *x)
 		return false;
 	if (x->bytes == ANY_BYTES)
 		return x->blocks;
-	return x->bytes > LONG_BYTES / (uint64_t)x->module->size;
-}
-
-static int64_t
-now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000ll + t.tv_nsec / 1000000;
+	return x->bytes > LONG_BYTES || x->bytes * (uint64_t)x->module->size > LONG_BYTES;
 }
 
 /* Take the memory for a long one. Return whether it is there. What holds it may itself wait for the
@@ -78,13 +68,13 @@ now_ms(void)
 static bool
 prepare(struct call *x)
 {
-	const int64_t end = now_ms() + PREPARE_MS;
+	const int64_t end = context_ms() + PREPARE_MS;
 
 	for (;;) {
 		context_lock();
 		const int e = x->verb(x, PMX_COLL_PREPARE);
 		context_unlock();
-		if (e != -EAGAIN || now_ms() > end)
+		if (e != -EAGAIN || context_ms() > end)
 			return e == 0;
 		context_turn();
 	}

@@ -15,8 +15,8 @@
  *    them on the program's communicator, at moments of which the program knows nothing.
  * 5. A rank leaves a group by a barrier of its members, which nobody waits for: rank 0's end is the
  *    group's, so it must not be before the others have all that they wait for.
- * 6. Collectives of different communicators may begin in different orders at different ranks, as
- * MPI allows: slots.c.
+ * 6. Collectives of different communicators may begin in other orders at other ranks, as MPI
+ *    allows: slots.c.
  * 7. While a call waits, Open MPI has its turns, as any blocking call of MPI has to make progress
  *    for others.
  * 8. With MPI_THREAD_MULTIPLE one lock is around each use of the context, and never held while
@@ -63,6 +63,8 @@ void context_lock(void);
 void context_unlock(void);
 /* Give the context and Open MPI a turn while nothing has ended. Not under the lock. */
 void context_turn(void);
+/* Return the milliseconds of a clock that never goes back. */
+int64_t context_ms(void);
 /* Note that one thing more, or less, is under way at which Open MPI's progress is to look. */
 void context_watch(bool more);
 
@@ -157,19 +159,15 @@ struct data {
 
 /* Return the bytes of `count` elements. */
 uint64_t data_bytes(size_t count, const ompi_datatype_t *type);
-/* Describe data that are read; that are written. Return false if out of memory. */
+/* Describe data that are read. Return false if out of memory. */
 bool data_in(struct data *d, const void *at, size_t count, ompi_datatype_t *type);
-bool data_out(struct data *d, void *at, size_t count, ompi_datatype_t *type);
-/* Describe data that are written, and of which some are read before. */
-bool data_both(struct data *d, void *at, size_t count, ompi_datatype_t *type);
-/* Describe data like data_in(), data_out() and data_both(), but in one block for each of `ranks`
- * ranks. */
+/* Describe data that are written; is_read: and of which some are read before. */
+bool data_out(struct data *d, void *at, size_t count, ompi_datatype_t *type, bool is_read);
+/* Describe data like data_in() and data_out(), but in one block for each of `ranks` ranks. */
 bool data_in_blocks(struct data *d, const void *at, int ranks, const int counts[],
 	const int places[], ompi_datatype_t *type);
 bool data_out_blocks(struct data *d, void *at, int ranks, const int counts[], const int places[],
-	ompi_datatype_t *type);
-bool data_both_blocks(struct data *d, void *at, int ranks, const int counts[], const int places[],
-	ompi_datatype_t *type);
+	ompi_datatype_t *type, bool is_read);
 /* Describe contiguous bytes of which a copy is read. */
 bool data_copy(struct data *d, const void *at, uint64_t bytes);
 /* End the use of the data: put what was written to its place if the collective has been, and free

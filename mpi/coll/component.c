@@ -8,10 +8,9 @@
 #include <opal/mca/base/mca_base_var.h>
 
 #include <stdlib.h>
-#include <time.h>
 
-#define PRIORITY  80 /* above those that are for networks of any kind */
-#define LEAVE_SEC 10 /* the most that the end of the process waits for other ranks to leave */
+#define PRIORITY 80    /* above those that are for networks of any kind */
+#define LEAVE_MS 10000 /* the most that the end of the process waits for other ranks to leave */
 
 /* The parameters. */
 static int component_priority = PRIORITY;
@@ -118,11 +117,11 @@ query_init(bool progress_threads, bool mpi_threads)
 static int
 close_component(void)
 {
-	const time_t end = time(NULL) + LEAVE_SEC;
+	const int64_t end = context_ms() + LEAVE_MS;
 
 	if (is_verbose && is_first)
 		choices_say();
-	while (context_get() != NULL && !group_leave_move() && time(NULL) < end)
+	while (context_get() != NULL && !group_leave_move() && context_ms() < end)
 		context_turn();
 	context_close();
 	return OMPI_SUCCESS;
@@ -157,9 +156,7 @@ add(const char *name, const char *what, mca_base_var_type_t type, void *at)
 static int
 register_variables(void)
 {
-	const char *named = getenv("FI_PMX_INSTANCE"); /* as for the libfabric provider */
-
-	instance = named != NULL ? (char *)(uintptr_t)named : NULL;
+	instance = getenv("FI_PMX_INSTANCE"); /* as for the libfabric provider */
 	add("priority", "Priority of collectives by pmx", MCA_BASE_VAR_TYPE_INT,
 		&component_priority);
 	add("take",

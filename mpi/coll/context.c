@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define TURNS 16 /* polls between turns of Open MPI */
 
@@ -108,6 +109,15 @@ struct pmx_context *
 context_get(void)
 {
 	return context;
+}
+
+int64_t
+context_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000ll + t.tv_nsec / 1000000;
 }
 
 void

@@ -78,19 +78,9 @@ data_in(struct data *d, const void *at, size_t count, ompi_datatype_t *type)
 }
 
 bool
-data_out(struct data *d, void *at, size_t count, ompi_datatype_t *type)
+data_out(struct data *d, void *at, size_t count, ompi_datatype_t *type, bool is_read)
 {
-	const bool made = make(d, at, count, type);
-
-	if (d->packed)
-		d->home = at;
-	return made;
-}
-
-bool
-data_both(struct data *d, void *at, size_t count, ompi_datatype_t *type)
-{
-	const bool made = data_in(d, at, count, type);
+	const bool made = (is_read ? data_in : make)(d, at, count, type);
 
 	if (d->packed)
 		d->home = at;
@@ -178,20 +168,10 @@ data_in_blocks(struct data *d, const void *at, int ranks, const int counts[], co
 
 bool
 data_out_blocks(struct data *d, void *at, int ranks, const int counts[], const int places[],
-	ompi_datatype_t *type)
+	ompi_datatype_t *type, bool is_read)
 {
-	const bool made = make_blocks(d, at, ranks, counts, places, type);
-
-	if (d->packed)
-		d->home = at;
-	return made;
-}
-
-bool
-data_both_blocks(struct data *d, void *at, int ranks, const int counts[], const int places[],
-	ompi_datatype_t *type)
-{
-	const bool made = data_in_blocks(d, at, ranks, counts, places, type);
+	const bool made = (is_read ? data_in_blocks : make_blocks)(d, at, ranks, counts, places,
+		type);
 
 	if (d->packed)
 		d->home = at;

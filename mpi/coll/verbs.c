@@ -46,7 +46,7 @@ bcast(struct call *x, void *buffer, int count, ompi_datatype_t *type, int root)
 		return false;
 	return described(x,
 		x->module->rank == root ? data_in(&x->out, buffer, (size_t)count, type)
-					: data_out(&x->out, buffer, (size_t)count, type));
+					: data_out(&x->out, buffer, (size_t)count, type, false));
 }
 
 /* Return the data that this rank reads, as verbs are told: in place if there are none. */
@@ -76,7 +76,7 @@ gather(struct call *x, const void *in, int in_count, ompi_datatype_t *in_type, v
 			    : data_bytes((size_t)in_count, in_type)))
 		return false;
 	return described(x,
-		(!is_root || (there ? data_both : data_out)(&x->out, out, all, out_type)) &&
+		(!is_root || data_out(&x->out, out, all, out_type, there)) &&
 			(there || data_in(&x->in, in, (size_t)in_count, in_type)));
 }
 
@@ -102,7 +102,7 @@ scatter(struct call *x, const void *in, int in_count, ompi_datatype_t *in_type, 
 		return false;
 	return described(x,
 		(!is_root || data_in(&x->in, in, all, in_type)) &&
-			(there || data_out(&x->out, out, (size_t)out_count, out_type)));
+			(there || data_out(&x->out, out, (size_t)out_count, out_type, false)));
 }
 
 static int
@@ -122,7 +122,7 @@ allgather(struct call *x, const void *in, int in_count, ompi_datatype_t *in_type
 	if (!call_takes(x, KIND_ALLGATHER, data_bytes((size_t)out_count, out_type)))
 		return false;
 	return described(x,
-		(there ? data_both : data_out)(&x->out, out, all, out_type) &&
+		data_out(&x->out, out, all, out_type, there) &&
 			(there || data_in(&x->in, in, (size_t)in_count, in_type)));
 }
 
@@ -143,7 +143,7 @@ alltoall(struct call *x, const void *in, int in_count, ompi_datatype_t *in_type,
 	if (!call_takes(x, KIND_ALLTOALL, data_bytes((size_t)out_count, out_type)))
 		return false;
 	return described(x,
-		(there ? data_both : data_out)(&x->out, out, (size_t)out_count * size, out_type) &&
+		data_out(&x->out, out, (size_t)out_count * size, out_type, there) &&
 			(there || data_in(&x->in, in, (size_t)in_count * size, in_type)));
 }
 
@@ -168,8 +168,8 @@ gatherv(struct call *x, const void *in, int in_count, ompi_datatype_t *in_type, 
 		return false;
 	return described(x,
 		(!is_root ||
-			(there ? data_both_blocks : data_out_blocks)(&x->out, out, x->module->size,
-				counts, places, out_type)) &&
+			data_out_blocks(&x->out, out, x->module->size, counts, places, out_type,
+				there)) &&
 			(there || data_in(&x->in, in, (size_t)in_count, in_type)));
 }
 
@@ -193,7 +193,7 @@ scatterv(struct call *x, const void *in, const int counts[], const int places[],
 	return described(x,
 		(!is_root ||
 			data_in_blocks(&x->in, in, x->module->size, counts, places, in_type)) &&
-			(there || data_out(&x->out, out, (size_t)out_count, out_type)));
+			(there || data_out(&x->out, out, (size_t)out_count, out_type, false)));
 }
 
 static int
@@ -213,8 +213,7 @@ allgatherv(struct call *x, const void *in, int in_count, ompi_datatype_t *in_typ
 	if (!call_takes(x, KIND_ALLGATHERV, ANY_BYTES))
 		return false;
 	return described(x,
-		(there ? data_both_blocks : data_out_blocks)(&x->out, out, x->module->size, counts,
-			places, out_type) &&
+		data_out_blocks(&x->out, out, x->module->size, counts, places, out_type, there) &&
 			(there || data_in(&x->in, in, (size_t)in_count, in_type)));
 }
 
@@ -237,8 +236,7 @@ alltoallv(struct call *x, const void *in, const int in_counts[], const int in_pl
 	if (!call_takes(x, KIND_ALLTOALLV, ANY_BYTES))
 		return false;
 	return described(x,
-		(there ? data_both_blocks : data_out_blocks)(&x->out, out, size, out_counts,
-			out_places, out_type) &&
+		data_out_blocks(&x->out, out, size, out_counts, out_places, out_type, there) &&
 			(there || data_in_blocks(&x->in, in, size, in_counts, in_places, in_type)));
 }
 

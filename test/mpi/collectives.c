@@ -2,8 +2,10 @@
  *
  * Random collectives of MPI, each done twice with the same data: on a communicator whose
  * collectives coll/pmx may take, and on a copy of it whose collectives it may not. The results must
- * be the same, byte by byte. Kinds, counts, types (also ones with gaps), roots, operations and
- * communicators vary; blocking or not, in place or not, several at once.
+ * be the same, byte by byte. Kinds, counts, types (also ones with gaps, negative bounds and no
+ * bytes), roots, operations (also the program's own, whose order counts) and communicators vary;
+ * blocking or not, in place or not, several at once, types freed as soon as a nonblocking one has
+ * begun.
  *
  * Usage: mpirun -np N collectives [CALLS [SEED]]
  */

@@ -24,6 +24,7 @@
  */
 #include <mpi.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,8 @@
 #define TIMES 200
 #define COUNT 102 /* elements of a type: each other int */
 
-static int rank, size;
+static int rank, size, provided;
+static size_t bytes; /* a multiple of 4096 */
 
 static void
 must(int good, const char *what)
@@ -47,6 +49,7 @@ free_types(void)
 {
 	int data[2 * COUNT];
 
+	MPI_Barrier(MPI_COMM_WORLD);
 	for (int k = 0; k < TIMES; k++) {
 		MPI_Datatype type;
 		MPI_Request r;
@@ -84,6 +87,15 @@ free_comms(void)
 		MPI_Wait(&r, MPI_STATUS_IGNORE);
 		must(sum == size * k + size * (size - 1) / 2, "the sum of a freed communicator");
 	}
+}
+
+static void
+leave_unused(void)
+{
+	MPI_Comm unused[2];
+
+	MPI_Comm_dup(MPI_COMM_WORLD, &unused[0]);
+	MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &unused[1]);
 }
 
 static void
@@ -149,7 +161,7 @@ thread_calls(void *arg)
 }
 
 static void
-use_threads(int provided)
+use_threads(void)
 {
 	pthread_t threads[4];
 	MPI_Comm comms[4];
@@ -283,7 +295,7 @@ byte_of(int of, size_t i)
 }
 
 static void
-make_long(size_t bytes)
+make_long(void)
 {
 	const size_t part = bytes / (size_t)size;
 	signed char *mine = malloc(bytes), *all = malloc(bytes * (size_t)size);
@@ -379,7 +391,7 @@ cut_and_cancel(int to, int from)
 }
 
 static void
-send_big(size_t bytes)
+send_big(void)
 {
 	const int to = (rank + 1) % size, from = (rank + size - 1) % size;
 	signed char *mine = malloc(bytes), *its = malloc(bytes);
@@ -401,57 +413,64 @@ send_big(size_t bytes)
 	free(its);
 }
 
+static void
+match(void)
+{
+	for (int far = 0; far < size; far++) {
+		MPI_Barrier(MPI_COMM_WORLD); /* any source is this round's */
+		wait_behind_others((rank + far) % size, (rank + size - far) % size);
+		cut_and_cancel((rank + far) % size, (rank + size - far) % size);
+	}
+}
+
 /* ------------------------------------------------------------------ beginning */
+
+static void
+do_nothing(void)
+{
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+	bool needs_bytes;
+} corners[] = {
+	{"types", free_types},
+	{"comms", free_comms},
+	{"nothing", do_nothing},
+	{"unused", leave_unused},
+	{"self", use_self},
+	{"fortran", call_as_fortran},
+	{"errors", make_errors},
+	{"threads", use_threads},
+	{"orders", begin_in_orders},
+	{"idup", copy_meanwhile},
+	{"held", hold_freed},
+	{"many", make_many},
+	{"matched", match},
+	{"big", send_big, true},
+	{"long", make_long, true},
+};
 
 int
 main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
-	MPI_Comm unused[2];
-	int provided;
+	const size_t count = sizeof(corners) / sizeof(corners[0]);
+	size_t i = 0;
 
 	MPI_Init_thread(&argc, &argv,
 		strcmp(what, "threads") == 0 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
-	if (strcmp(what, "types") == 0) {
-		MPI_Barrier(MPI_COMM_WORLD);
-		free_types();
-	} else if (strcmp(what, "comms") == 0) {
-		free_comms();
-	} else if (strcmp(what, "self") == 0) {
-		use_self();
-	} else if (strcmp(what, "unused") == 0) {
-		MPI_Comm_dup(MPI_COMM_WORLD, &unused[0]);
-		MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &unused[1]);
-	} else if (strcmp(what, "fortran") == 0) {
-		call_as_fortran();
-	} else if (strcmp(what, "errors") == 0) {
-		make_errors();
-	} else if (strcmp(what, "threads") == 0) {
-		use_threads(provided);
-	} else if (strcmp(what, "orders") == 0) {
-		begin_in_orders();
-	} else if (strcmp(what, "idup") == 0) {
-		copy_meanwhile();
-	} else if (strcmp(what, "held") == 0) {
-		hold_freed();
-	} else if (strcmp(what, "many") == 0) {
-		make_many();
-	} else if (strcmp(what, "matched") == 0) {
-		for (int far = 0; far < size; far++) {
-			MPI_Barrier(MPI_COMM_WORLD); /* any source is this round's */
-			wait_behind_others((rank + far) % size, (rank + size - far) % size);
-			cut_and_cancel((rank + far) % size, (rank + size - far) % size);
-		}
-	} else if (strcmp(what, "big") == 0 && argc > 2) {
-		send_big(strtoull(argv[2], NULL, 0) / 4096 * 4096);
-	} else if (strcmp(what, "long") == 0 && argc > 2) {
-		make_long(strtoull(argv[2], NULL, 0));
-	} else if (strcmp(what, "nothing") != 0) {
+	bytes = argc > 2 ? strtoull(argv[2], NULL, 0) / 4096 * 4096 : 0;
+	while (i < count && strcmp(corners[i].name, what) != 0)
+		i++;
+	if (i == count || (corners[i].needs_bytes && bytes == 0)) {
 		fputs("usage: corners WHAT [BYTES]\n", stderr);
 		MPI_Abort(MPI_COMM_WORLD, 2);
 	}
+	corners[i].run();
 	MPI_Finalize();
 	printf("corners: rank %d is through\n", rank);
 	return 0;

@@ -36,7 +36,8 @@ way=\$1; shift
 export OMPI_MCA_coll=^pmx
 case \$way in *+coll) way=\${way%+coll}; unset OMPI_MCA_coll; export OMPI_MCA_coll_pmx_verbose_end=1 OMPI_MCA_coll_pmx_take=${MPICOLL:-all} ;; esac
 host=\$(hostname); host=\${host#host}
-case \$way in *+ofi) way=\${way%+ofi}; export FI_PROVIDER_PATH=$build/ofi $components ${over_ofi[*]} ;; *) export FI_PROVIDER_PATH=$build/ofi ${over_pmx[*]} ;; esac
+export FI_PROVIDER_PATH=$build/ofi
+case \$way in *+ofi) way=\${way%+ofi}; export $components ${over_ofi[*]} ;; *) export ${over_pmx[*]} ;; esac
 if [ \$way = shared ]; then
 	export FI_PMX_INSTANCE=$tag\$host
 elif [ \$way = attached ]; then # as secondaries of the same primaries
