@@ -50,11 +50,11 @@ FUZZED = 'd=$(mktemp -d) && trap "rm -rf $d" EXIT && tar -C "$d" -xzf "$1/test/f
 # system tests: the script, and the programs that it runs beside pmx-dpdk
 SCRIPTS = {
     'refused': ['app/pmx-ctl', 'test/thin'],
-    'thin.sh': ['app/pmx-ctl', 'test/spy', 'test/thin', 'test/thin_full'],
+    'thin.sh': ['app/pmx-ctl', 'test/spy', 'test/thin', 'lib/libpmx-dpdk.so'],
     'peer_death': ['app/pmx-ctl', 'app/pmx-perf'],
     'sleepers': ['app/pmx-ctl', 'test/sleepers'],
     'secondaries': ['app/pmx-ctl', 'test/secondaries'],
-    'restart': ['app/pmx-ctl', 'test/restart', 'test/secondaries', 'test/thin_full'],
+    'restart': ['app/pmx-ctl', 'test/restart', 'test/secondaries', 'test/thin', 'lib/libpmx-dpdk.so'],
     'rails': ['app/pmx-ctl', 'test/rails'],
     'links': ['app/pmx-perf', 'test/net_ring'],
     'preempt': ['app/pmx-ctl', 'test/preempt', 'test/sleepers', 'test/stopped'],

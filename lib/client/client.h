@@ -12,6 +12,7 @@
 
 #include "base/likely.h"
 #include "channel/channel.h"
+#include "client/dpdk.h"
 #include "client/service.h"
 #include "pmx/pmx.h"
 
@@ -43,6 +44,8 @@ struct way {
 	uint64_t (*page)(const void *shm);       /* bytes of the pages that a channel is on */
 	void (*forks)(void);                     /* before this process forks; or NULL */
 	attach_ask ask;                          /* asks the primary; NULL: there is none */
+	/* Lets the primary's memory go, once the node has left its channels; or NULL. */
+	void (*let_go)(struct pmx_node *node);
 };
 
 struct pmx_node {
@@ -269,7 +272,7 @@ ctx_doorbell(struct pmx_context *ctx)
  * fails. 0, or -ENOMEM. */
 int ctx_make(struct pmx_context **out, struct pmx_node *node,
 	const struct pmx_context_params *params, struct channel_shm *shm, int event_fd,
-	int doorbell);
+	int doorbell) DPDK_PART(ctx_make);
 void ctx_free(struct pmx_context *ctx);
 /* Return the idle policy of polls, by the parameters or else the environment: enum pmx_idle, or
  * -EINVAL. */
@@ -346,40 +349,34 @@ int pages_alloc(uint64_t *len, void **addr);
 /* attach.c: requests to a primary, over any connection */
 /* Ask whether a primary is there. Return 0, with the node's number set and the primary's process in
  * *pid, which may be NULL; or -errno. */
-int attach_hello(struct pmx_node *node, attach_ask ask, int *pid);
-void attach_close(struct pmx_context *ctx);
+int attach_hello(struct pmx_node *node, attach_ask ask, int *pid) DPDK_PART(attach_hello);
+void attach_close(struct pmx_context *ctx) DPDK_PART(attach_close);
 /* Close a context that was opened but is of no use. */
-void attach_give_back(struct pmx_node *node, attach_ask ask, const struct attach_reply *opened);
+void attach_give_back(struct pmx_node *node, attach_ask ask, const struct attach_reply *opened)
+	DPDK_PART(attach_give_back);
 int attach_memory(struct pmx_context *ctx, int fd, void *addr, uint64_t len, int watched,
-	uint32_t *number);
+	uint32_t *number) DPDK_PART(attach_memory);
 struct attach_request attach_open_request(const struct pmx_node *node, uint16_t number,
-	const struct pmx_context_params *params);
-int attach_preempt(struct pmx_context *ctx, uint32_t drain_us, enum attach_stop what,
-	bool *settled);
+	const struct pmx_context_params *params) DPDK_PART(attach_open_request);
+int attach_preempt(struct pmx_context *ctx, uint32_t drain_us, enum attach_stop what, bool *settled)
+	DPDK_PART(attach_preempt);
 /* PMX_JOB; 0: there is none */
 uint32_t attach_job(void);
-/* secondary.c, thin.c: attach to the primary of that name. 0, or -errno; -ENOENT: there is none for
- * this user. */
-int secondary_attach(struct pmx_node *node, const char *instance, int cpu);
+/* thin.c: attaches to the primary of that name. 0, or -errno; -ENOENT: there is none for this
+ * user. */
 int way_thin_attach(struct pmx_node *node, const char *instance);
 /* Connect to the socket at path. Return the descriptor; -ENOENT: nobody listens there, -EACCES, or
  * another -errno. */
-int way_thin_connect(const char *path);
+int way_thin_connect(const char *path) DPDK_PART(way_thin_connect);
 int way_thin_ask(struct pmx_node *node, const struct attach_request *request, int give,
-	struct attach_reply *reply, int *fds);
+	struct attach_reply *reply, int *fds) DPDK_PART(way_thin_ask);
 /* Open the context again at the next primary. Return 0, or errors of pmx_context_open(). */
 int way_thin_rejoin(struct pmx_context *ctx);
-/* Let the primary's memory go for a node that was attached as a secondary and has left its
- * channels. With the last such node of this process that memory is unmapped. Do nothing for other
- * nodes. */
-void secondary_let_go(struct pmx_node *node);
 /* primary_end.c: starts the thread that watches fd, on which `events` are reported when the primary
  * ends. 0 or -errno. life_end() stops it. */
-int life_begin(struct pmx_node *node, int fd, short events);
-void life_end(struct pmx_node *node);
+int life_begin(struct pmx_node *node, int fd, short events) DPDK_PART(life_begin);
+void life_end(struct pmx_node *node) DPDK_PART(life_end);
 extern const struct way way_thin;
-/* Return the bytes of a page, for channels in memory of DPDK: way.page. */
-uint64_t way_dpdk_page(const void *shm);
 
 /* available.c: bytes that this process can fill without being killed for it; UINT64_MAX: no limit
  * is known. */

@@ -9,15 +9,12 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include <rte_cycles.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
-#include <rte_memory.h>
 #include <rte_vect.h>
 
-#include "base/params.h"
 #include "client/client.h"
 #include "client/inherit.h"
 #include "client/signals.h"
@@ -61,66 +58,34 @@ eal_start(struct pmx_node *n, const struct pmx_node_params *params, char *error,
 	return started >= 0;
 }
 
-int
-pmx_node_start(struct pmx_node **node, const struct pmx_node_params *given, char *error,
-	uint32_t error_len)
+static int
+start(struct pmx_node *n, const struct pmx_node_params *params, char *error, uint32_t error_len)
 {
-	struct pmx_node_params params;
 	struct config config;
-	char unused[1];
+	int result = -ENODEV;
 
-	if (error == NULL) {
-		error = unused;
-		error_len = sizeof(unused);
-	}
-	int result = params_read(&params, sizeof(params), given);
-
-	if (result != 0)
-		snprintf(error, error_len,
-			result == -E2BIG
-				? "struct pmx_node_params of a later version sets what this "
-				  "library does not know"
-				: "struct pmx_node_params: its size is not set");
-	if (result != 0 || read_config(&config, &params, error, error_len) != 0)
-		return result != 0 ? result : -EINVAL;
-	struct pmx_node *n = calloc(1, sizeof(*n));
-
-	if (n == NULL) {
-		config_free(&config);
-		return -ENOMEM;
-	}
-	inherit_begin();
-	if (!eal_start(n, &params, error, error_len)) {
-		inherit_end();
-		config_free(&config);
-		free(n);
-		return -ENODEV;
-	}
+	if (read_config(&config, params, error, error_len) != 0)
+		return -EINVAL;
 	config.lanes = 1;
-	result = node_start(&n->embedded, &config, error, error_len);
-
+	inherit_begin();
+	if (eal_start(n, params, error, error_len))
+		result = node_start(&n->embedded, &config, error, error_len);
 	inherit_end();
 	config_free(&config);
 	if (result != 0) {
 		if (n->owns_eal)
 			rte_eal_cleanup();
-		free(n);
 		return result;
 	}
 	n->way = &way_embedded;
-	n->services = features_client;
-	pthread_mutex_init(&n->lock, NULL);
 	n->number = (uint16_t)n->embedded->config.id;
-	n->job = attach_job();
-	fork_adds(n);
-	*node = n;
 	return 0;
 }
 
-unsigned
-pmx_node_poll(struct pmx_node *node)
+static unsigned
+poll(struct pmx_node *node)
 {
-	return node->embedded && !node->foreign ? engine_poll(&node->embedded->engines[0]) : 0;
+	return engine_poll(&node->embedded->engines[0]);
 }
 
 static uint16_t
@@ -233,13 +198,7 @@ stop(struct pmx_context *ctx, uint32_t drain_us, enum attach_stop what, bool *se
 	return result < 0 ? result : 0;
 }
 
-uint64_t
-way_dpdk_page(const void *shm)
-{
-	const struct rte_memseg *ms = rte_mem_virt2memseg(shm, NULL);
-
-	return ms != NULL ? ms->hugepage_sz : (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 static const struct way way_embedded = {open_context, close_context, give_memory, end,
-	rte_vect_get_max_simd_bitwidth, stop, pmx_node_poll, way_dpdk_page, inherit_forks, NULL};
+	rte_vect_get_max_simd_bitwidth, stop, poll, way_dpdk_page, inherit_forks, NULL, NULL};
+
+const struct dpdk_part dpdk_part = {PMX_VERSION, secondary_attach, start};

@@ -4,6 +4,7 @@
  * Called from the application's threads, not on the data path.
  */
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
@@ -144,27 +145,64 @@ attach_policy(const struct pmx_attach_params *params)
 	return -EINVAL;
 }
 
+/* Attach by a name; a path is -EINVAL. DPDK is opened only where this user has such a primary. */
+static int
+as_secondary(struct pmx_node *node, const char *instance, int cpu)
+{
+	const struct dpdk_part *part;
+	char path[PATH_MAX], error[512];
+
+	if (strchr(instance, '/') != NULL)
+		return -EINVAL;
+	snprintf(path, sizeof(path), "%s/dpdk/%s/config", eal_base(), instance);
+	if (access(path, F_OK) != 0)
+		return -ENOENT;
+	part = dpdk_open(error, sizeof(error));
+	return part != NULL ? part->attach(node, instance, cpu) : -ENOTSUP;
+}
+
 /* Attach in the way `how`, which is not embedded. */
 static int
 attach_as(struct pmx_node *node, int how, const char *instance, int cpu)
 {
-	if (how == PMX_ATTACH_AUTO) {
-		/* prefer a secondary, which sends and receives bulk without a copy; if that is not
-		 * possible, attach as a thin client */
-		int result = strchr(instance, '/') == NULL ? secondary_attach(node, instance, cpu)
-							   : -ENOENT;
+	/* prefer a secondary, which sends and receives bulk without a copy; if that is not
+	 * possible, attach as a thin client */
+	int result = how == PMX_ATTACH_THIN ? -EINVAL : as_secondary(node, instance, cpu);
 
-		if (result == 0 || result == -EPROTO || result == -ENOMEM)
-			return result;
-		int thin = as_thin(node, instance, cpu);
+	if (how == PMX_ATTACH_SECONDARY || result == 0 || result == -EPROTO || result == -ENOMEM)
+		return result;
+	int thin = as_thin(node, instance, cpu);
 
-		/* a library that cannot be a secondary (no_dpdk.c) has tried one way only */
-		return thin == -ENOENT && result != -ENOTSUP ? result : thin;
+	/* -EINVAL, -ENOTSUP: one way only was tried */
+	return thin == -ENOENT && result != -EINVAL && result != -ENOTSUP ? result : thin;
+}
+
+static struct pmx_node *
+make_node(void)
+{
+	struct pmx_node *n = calloc(1, sizeof(*n));
+
+	if (n == NULL)
+		return NULL;
+	n->services = features_client;
+	n->job = attach_job();
+	pthread_mutex_init(&n->lock, NULL);
+	pthread_mutex_init(&n->asking, NULL);
+	return n;
+}
+
+/* Give the caller the node that was made, or free it if the result of attaching or starting it is
+ * an error. Return the result. */
+static int
+give_node(struct pmx_node **node, struct pmx_node *n, int result)
+{
+	if (result != 0) {
+		free(n);
+		return result;
 	}
-	if (how == PMX_ATTACH_SECONDARY) /* needs a name, not a path */
-		return strchr(instance, '/') == NULL ? secondary_attach(node, instance, cpu)
-						     : -EINVAL;
-	return as_thin(node, instance, cpu);
+	fork_adds(n);
+	*node = n;
+	return 0;
 }
 
 int
@@ -195,28 +233,51 @@ pmx_node_attach(struct pmx_node **node, const char *instance,
 	/* a name, which becomes part of paths, or, with a '/', the path of a socket */
 	if (strchr(instance, '/') == NULL && !instance_name_ok(instance))
 		return -EINVAL;
-	struct pmx_node *n = calloc(1, sizeof(*n));
+	if (strlen(instance) >= sizeof((*node)->instance))
+		return -ENAMETOOLONG;
+	struct pmx_node *n = make_node();
 
 	if (n == NULL)
 		return -ENOMEM;
-	if (strlen(instance) >= sizeof(n->instance)) {
-		free(n);
-		return -ENAMETOOLONG;
-	}
-	n->services = features_client;
 	strcpy(n->instance, instance);
-	n->job = attach_job();
-	pthread_mutex_init(&n->lock, NULL);
-	pthread_mutex_init(&n->asking, NULL);
-	result = attach_as(n, how, instance, cpu);
+	return give_node(node, n, attach_as(n, how, instance, cpu));
+}
+
+int
+pmx_node_start(struct pmx_node **node, const struct pmx_node_params *given, char *error,
+	uint32_t error_len)
+{
+	const struct dpdk_part *part;
+	struct pmx_node_params params;
+	char unused[1];
+
+	if (error == NULL) {
+		error = unused;
+		error_len = sizeof(unused);
+	}
+	int result = params_read(&params, sizeof(params), given);
 
 	if (result != 0) {
-		free(n);
+		snprintf(error, error_len,
+			result == -E2BIG
+				? "struct pmx_node_params of a later version sets what this "
+				  "library does not know"
+				: "struct pmx_node_params: its size is not set");
 		return result;
 	}
-	fork_adds(n);
-	*node = n;
-	return 0;
+	if ((part = dpdk_open(error, error_len)) == NULL)
+		return -ENOTSUP;
+	struct pmx_node *n = make_node();
+
+	if (n == NULL)
+		return -ENOMEM;
+	return give_node(node, n, part->start(n, &params, error, error_len));
+}
+
+unsigned
+pmx_node_poll(struct pmx_node *node)
+{
+	return node->embedded != NULL && !node->foreign ? node->way->poll(node) : 0;
 }
 
 /* The longest time for which the context number of a process that has just ended may stay in use:
@@ -370,8 +431,9 @@ static const struct {
 		"other contexts"},
 	{ENOTCONN, "not a member of that group there: it has ended, or one of the two has left it"},
 	{EOPNOTSUPP,
-		"not supported: a thin client registers memory of pmx_alloc() or with PMX_ADOPT; a "
-		"libpmx without DPDK attaches thin only; such parts the verb does not take"},
+		"not supported: a thin client registers memory of pmx_alloc() or with PMX_ADOPT; "
+		"without libpmx-dpdk.so (package libpmx-dpdk) processes attach thin only; such "
+		"parts the verb does not take"},
 	{EOWNERDEAD,
 		"you have the lock, but a member that had it died or left with it: what it guards "
 		"may be half done"},

@@ -140,7 +140,8 @@ attach_again(struct pmx_node *node, int64_t deadline)
 	struct pmx_node fresh = {0};
 	int result;
 
-	secondary_let_go(node);
+	if (node->way->let_go != NULL)
+		node->way->let_go(node);
 	for (;;) {
 		memcpy(fresh.instance, node->instance, sizeof(fresh.instance));
 		result = way_thin_attach(&fresh, node->instance);

@@ -134,7 +134,7 @@ take_turn(const char *dir)
 static int
 start_eal(struct pmx_node *node, const char *instance, int cpu)
 {
-	char dir[PATH_MAX], config[PATH_MAX + 16], prefix[96], lcores[32];
+	char dir[PATH_MAX], real[PATH_MAX], prefix[96], lcores[32];
 	cpu_set_t before;
 	struct attach_reply said;
 
@@ -144,16 +144,13 @@ start_eal(struct pmx_node *node, const char *instance, int cpu)
 			? 0
 			: -EALREADY;
 	snprintf(dir, sizeof(dir), "%s/dpdk/%s", eal_base(), instance);
-	snprintf(config, sizeof(config), "%s/config", dir);
-	if (access(config, F_OK) != 0)
-		return -ENOENT;
 	int result = ask_before(node, instance, &said);
 
 	if (result != 0)
 		return result;
 	/* a primary that took over has another file prefix, and the instance's directory is a link
 	 * to that of the new prefix */
-	const char *own = realpath(dir, config) != NULL ? strrchr(config, '/') + 1 : instance;
+	const char *own = realpath(dir, real) != NULL ? strrchr(real, '/') + 1 : instance;
 
 	snprintf(prefix, sizeof(prefix), "--file-prefix=%s", own);
 	snprintf(lcores, sizeof(lcores), "%u@%d", said.lcore, cpu < 0 ? 0 : cpu);
@@ -336,8 +333,6 @@ open_context(struct pmx_context **out, struct pmx_node *node, uint16_t number,
 
 /* ------------------------------------------------------------------ the primary is gone */
 
-static const struct way way_secondary;
-
 static int
 replace(const struct rte_memseg_list *msl, const struct rte_memseg *ms, void *arg)
 {
@@ -350,10 +345,10 @@ replace(const struct rte_memseg_list *msl, const struct rte_memseg *ms, void *ar
 		: 0;
 }
 
-void
-secondary_let_go(struct pmx_node *node)
+static void
+let_go(struct pmx_node *node)
 {
-	if (node->way != &way_secondary || eal.left || node->let_go)
+	if (eal.left || node->let_go)
 		return;
 	node->let_go = true;
 	/* only when all nodes have left their channels, since they share one mapping */
@@ -394,8 +389,17 @@ end(struct pmx_node *node)
 	files_that(dir, is_ours, NULL, true);
 }
 
+uint64_t
+way_dpdk_page(const void *shm)
+{
+	const struct rte_memseg *ms = rte_mem_virt2memseg(shm, NULL);
+
+	return ms != NULL ? ms->hugepage_sz : (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 static const struct way way_secondary = {open_context, attach_close, attach_memory, end,
-	rte_vect_get_max_simd_bitwidth, attach_preempt, NULL, way_dpdk_page, inherit_forks, ask};
+	rte_vect_get_max_simd_bitwidth, attach_preempt, NULL, way_dpdk_page, inherit_forks, ask,
+	let_go};
 
 int
 secondary_attach(struct pmx_node *node, const char *instance, int cpu)

@@ -212,7 +212,7 @@ page(const void *shm)
 }
 
 const struct way way_thin = {open_context, attach_close, attach_memory, end, simd_bits,
-	attach_preempt, NULL, page, NULL, way_thin_ask};
+	attach_preempt, NULL, page, NULL, way_thin_ask, NULL};
 
 int
 way_thin_connect(const char *path)

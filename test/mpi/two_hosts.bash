@@ -41,10 +41,10 @@ case \$way in *+ofi) way=\${way%+ofi}; export $components ${over_ofi[*]} ;; *) e
 if [ \$way = shared ]; then
 	export FI_PMX_INSTANCE=$tag\$host
 elif [ \$way = attached ]; then # as secondaries of the same primaries
-	export FI_PMX_INSTANCE=$tag\$host PMX_ATTACH=secondary LD_LIBRARY_PATH=$build/lib
+	export FI_PMX_INSTANCE=$tag\$host PMX_ATTACH=secondary
 else
 	. $dir/\$way.\$host
-	export PMX_ATTACH=embedded PMX_CONFIG=$dir/\$way.\$host.ini LD_LIBRARY_PATH=$build/lib
+	export PMX_ATTACH=embedded PMX_CONFIG=$dir/\$way.\$host.ini
 	export PMX_EAL="--no-pci --no-huge -m 512 --no-telemetry --log-level=*:error --file-prefix=$tag\$host -l \$host \$vdev"
 fi
 exec "\$@"

@@ -23,7 +23,7 @@ fi
 found=$(mktemp) || exit 2
 trap 'rm -f "$found"' EXIT
 bad=0
-for file in "$1"/libpmx.so "$1"/thin/libpmx.so "$1"/../app/pmx-dpdk "$1"/../app/pmx-perf "$1"/../app/pmx-ctl "$1"/../app/pmx-sim; do
+for file in "$1"/libpmx.so "$1"/libpmx-dpdk.so "$1"/../app/pmx-dpdk "$1"/../app/pmx-perf "$1"/../app/pmx-ctl "$1"/../app/pmx-sim; do
 	case $(objdump -f "$file") in
 	*x86-64*) ;;
 	*architecture*) echo "ok isa # SKIP this build is not for x86-64"; exit 0 ;;

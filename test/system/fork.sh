@@ -25,7 +25,7 @@ export PMX_ATTACH=thin
 passes descriptors__few_of_them timeout 100 "$build/test/descriptors" "${tag}0"
 closed() { "$build/app/pmx-ctl" --instance "${tag}0" contexts | grep -q 'no context is open'; }
 wait_for 60 closed && ok descriptors__no_context_stays_open || not_ok descriptors__no_context_stays_open ""
-for library in lib/libpmx.so lib/thin/libpmx.so; do
-	passes "unload_${library//\//_}__nothing_is_left_running" timeout 60 "$build/test/unload" "$build/$library" "${tag}0"
+for way in thin secondary; do
+	PMX_ATTACH=$way passes "unload_${way}__nothing_is_left_running" timeout 60 "$build/test/unload" "$build/lib/libpmx.so" "${tag}0"
 done
 exit $failed

@@ -39,22 +39,19 @@ links() {
 	cc -Wall -Wextra -Werror -O2 "$@" -o "$dir/$name" $flags >"$log" 2>&1
 }
 
-declare -A calls=([libpmx]='pmx.h pmx_version()' [libpmx-thin]='pmx.h pmx_version()' [libpmx-dsm]='dsm.h (pmx_dsm_close(NULL), pmx_strerror(0))'
+declare -A calls=([libpmx]='pmx.h pmx_version()' [libpmx-dsm]='dsm.h (pmx_dsm_close(NULL), pmx_strerror(0))'
 	[libpmx-job]='job.h (pmx_job_finalize(NULL), pmx_strerror(0))')
 for file in "$lib"/pkgconfig/*.pc; do
 	package=$(basename "$file" .pc)
 	read -r header call <<<"${calls[$package]:-none none}"
 	printf '#include <stdio.h>\n#include <pmx/%s>\nint main(void) { puts(%s); return 0; }\n' "$header" "$call" >"$dir/$package.c"
-	[ "$package" != libpmx-thin ] || thin=$lib/pmx-thin
-	if links "$package" "$package" "$dir/$package.c" && LD_LIBRARY_PATH=${thin:-$lib}:$lib "$dir/$package" >"$log" 2>&1 && [ -s "$log" ]; then
+	if links "$package" "$package" "$dir/$package.c" && "$dir/$package" >"$log" 2>&1 && [ -s "$log" ]; then
 		ok "installed_pc__$package"
 	else
 		not_ok "installed_pc__$package" "" "$log"
 	fi
-	unset thin
 done
-LD_LIBRARY_PATH=$lib/pmx-thin ldd "$dir/libpmx-thin" | grep -q 'librte\|not found' && not_ok installed_thin__without_dpdk "" ||
-	ok installed_thin__without_dpdk
+ldd "$dir/libpmx" | grep -q 'librte\|not found' && not_ok installed__needs_no_dpdk "" || ok installed__needs_no_dpdk
 
 # each header alone, in the strictest C and C++ that may include it
 for header in "$root$prefix/$(option includedir)"/pmx/*.h; do
@@ -83,6 +80,30 @@ done
 for n in 0 1; do
 	wait_for 60 grep -q ready "$dir/$n.log" || not_ok installed__primaries "" "$dir/$n.log"
 done
+# libpmx-dpdk is opened where it is needed; where it is not installed, a process can attach thin, and is told why not otherwise
+mkdir "$dir/alone" && ln -s "$lib"/libpmx.so.* "$dir/alone"
+printf '#include <pmx/pmx.h>\n#include <stdio.h>\nint main(int argc, char **argv) {
+	struct pmx_node *node;
+	int result = pmx_node_attach(&node, argv[argc - 1], NULL);
+	puts(pmx_strerror(result));
+	return -result;
+}\n' >"$dir/attach.c"
+said() { # NAME TEXT [VARIABLE=VALUE...]
+	env "${@:3}" timeout 100 "$dir/attach" "${tag}0" >"$log" 2>&1
+	grep -q -- "$2" "$log" && ok "$1" || not_ok "$1" "it does not say '$2'" "$log"
+}
+links attach libpmx "$dir/attach.c" || not_ok installed__attach "" "$log"
+said installed_alone__secondary 'without libpmx-dpdk.so' PMX_ATTACH=secondary LD_LIBRARY_PATH="$dir/alone"
+said installed_alone__any '^success' LD_LIBRARY_PATH="$dir/alone"
+printf '#include <pmx/pmx.h>\n#include <stdio.h>\nint main(void) {
+	struct pmx_node *node;
+	const struct pmx_node_params params = {.size = sizeof(params), .config_file = "%s"};
+	char error[512] = "started";
+	pmx_node_start(&node, &params, error, sizeof(error));
+	puts(error);
+}\n' "$dir/0.ini" >"$dir/embedded.c"
+links attach libpmx "$dir/embedded.c" || not_ok installed__embedded "" "$log"
+said installed_alone__embedded 'package libpmx-dpdk): libpmx-dpdk.so' LD_LIBRARY_PATH="$dir/alone"
 export PMX_ATTACH=thin
 if links example libpmx "$documents/examples/example.c"; then
 	start "$dir/serves.log" timeout 100 "$dir/example" "${tag}1"

@@ -112,7 +112,7 @@ if [ -x "$build/test/ofi_mpi" ] && command -v mpirun >/dev/null; then
 number = ctypes.c_uint16(9999)
 library, instance, text, wanted = sys.argv[1:]
 result = ctypes.CDLL(library).pmx_node_resolve(instance.encode(), text.encode(), ctypes.byref(number))
-sys.exit(str(number.value if result == 0 else result) != wanted)' "$build/lib/thin/libpmx.so" "${tag}3" "$1" "$2" && ok "resolve__$1" ||
+sys.exit(str(number.value if result == 0 else result) != wanted)' "$build/lib/libpmx.so" "${tag}3" "$1" "$2" && ok "resolve__$1" ||
 			not_ok "resolve__$1" "it is not $2"
 	}
 	resolves 0 0

@@ -171,7 +171,7 @@ os.unlink(f.name); os.rmdir(sys.argv[1]); f.close(); time.sleep(0.08); os.symlin
 	# who looks for the name finds it, whatever the EAL calls itself now
 	wait_for 60 timeout 20 "$build/app/pmx-ctl" --instance "${tag}0" stat >/dev/null 2>&1 && ok "${name}__is_found_by_name" ||
 		not_ok "${name}__is_found_by_name" "" "$dir/0.log"
-	if PMX_ATTACH=secondary timeout 60 "$build/test/thin_full" open "${tag}0" 15 >"$dir/secondary.log" 2>&1; then
+	if PMX_ATTACH=secondary timeout 60 "$build/test/thin" open "${tag}0" 15 >"$dir/secondary.log" 2>&1; then
 		ok "${name}__secondaries_attach"
 	else
 		not_ok "${name}__secondaries_attach" "" "$dir/secondary.log"

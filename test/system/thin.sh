@@ -11,7 +11,6 @@ rounds=${2:-2000}
 need_hugepages thin 192
 nobody=65534
 thin=$build/test/thin
-full=$build/test/thin_full
 
 # a directory that the ordinary user may enter: nothing of the host's runtime is in it
 chmod 755 "$dir"
@@ -111,7 +110,7 @@ says access__any_of_a_group "opened 10" "${member[@]}" "$thin" open "$sock" 6553
 says access__any_of_others "opened 0" "${user[@]}" "$thin" open "$sock" 65535
 says access__any_when_all_of_a_range_are_open "in use" "${other[@]}" "$thin" open "$sock" 65535 65535 65535
 # a secondary is of the primary's own user, and not bound
-PMX_ATTACH=secondary says access__secondary_has_all "opened 8" timeout 60 "$full" open "${tag}0" 8
+PMX_ATTACH=secondary says access__secondary_has_all "opened 8" timeout 60 "$thin" open "${tag}0" 8
 says access__no_such_socket "no pmx-dpdk primary" "${user[@]}" "$thin" open "$dir/door/nobody.sock" 1
 echo "[node]
 id = 1
@@ -133,7 +132,7 @@ says process__of_another_user "^other -13$" "${other[@]}" "$thin" process "$sock
 says process__to_root "^other $server_pid$" timeout 60 "$thin" process "$sock" 8 1
 says process__not_open "^other -2$" "${user[@]}" "$thin" process "$sock" 2 3
 says process__no_such_context "^other -2$" "${user[@]}" "$thin" process "$sock" 2 1000
-PMX_ATTACH=secondary says process__of_a_secondary "^own -95$" timeout 60 "$full" process "${tag}0" 8 1
+PMX_ATTACH=secondary says process__of_a_secondary "^own -95$" timeout 60 "$thin" process "${tag}0" 8 1
 
 # ---- one that tries
 "$build/test/spy" "$sock" 3 1 || failed=1

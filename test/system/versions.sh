@@ -100,9 +100,9 @@ config 1
 # interface SOURCE: which one that tree's programs are compiled for
 interface() { sed -nE 's/^#define PMX_VERSION +"([0-9]+\.[0-9]+)\..*/\1/p' "$1/include/pmx/pmx.h"; }
 
-# described NAME SOURCE: its thin library, with what tells of types; $dir/NAME/lib/thin/libpmx.so
+# described NAME SOURCE FOLDER: its library without DPDK, which is in that folder of the build, with what tells of types
 described() {
-	(cd "$2" && meson setup "$dir/$1" -Ddebug=true && ninja -C "$dir/$1" "lib/thin/$(library "$2")") >"$dir/make.log" 2>&1
+	(cd "$2" && meson setup "$dir/$1" -Ddebug=true && ninja -C "$dir/$1" "$3/$(library "$2")") >"$dir/make.log" 2>&1
 }
 
 # Within one interface programs run with any later library: no function and no structure changes.
@@ -110,9 +110,9 @@ if [ ! -d "$dir/source" ] || [ ! -x "$(command -v abidiff)" ]; then
 	echo "ok versions__interface # SKIP needs abidiff, and no PMX_OLD_BUILD: sudo dpdk-config/install.sh --tests=full"
 elif [ "$(interface "$root")" != "$(interface "$dir/source")" ]; then
 	ok "versions__interface # another one, with another soname: $(interface "$dir/source"), now $(interface "$root")"
-elif described old_described "$dir/source" && described new_described "$root"; then
+elif [ -d "$dir/source/lib/thin" ] && thin=lib/thin || thin=lib; described old_described "$dir/source" "$thin" && described new_described "$root" lib; then
 	abidiff --no-added-syms --headers-dir1 "$dir/source/include" --headers-dir2 "$root/include" \
-		"$dir/old_described/lib/thin/libpmx.so" "$dir/new_described/lib/thin/libpmx.so" >"$dir/abidiff.log" 2>&1 && ok versions__interface ||
+		"$dir/old_described/$thin/libpmx.so" "$dir/new_described/lib/libpmx.so" >"$dir/abidiff.log" 2>&1 && ok versions__interface ||
 		not_ok versions__interface "it is not what it was at $(cat "$root/test/system/versions.base"): let the second number of the version grow; \
 or, if all that changed is longer structures with a size, let versions.base name a later commit" "$dir/abidiff.log"
 else
