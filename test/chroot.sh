@@ -3,12 +3,14 @@
 #
 # Usage: test/chroot.sh bookworm|trixie commands|turned
 #        test/chroot.sh bookworm|trixie suites NAME...
+#        test/chroot.sh bookworm|trixie packages
 #        test/chroot.sh arm64
 # Builds this tree in a fresh Debian of that release, which has nothing but git and sudo, and tests it there: prints "ok NAME",
 # "not ok NAME why", "ok NAME # SKIP why".
 #   commands  the README's two commands, as they stand there and in that order
 #   turned    the same in the other order
 #   suites    builds, with warnings as errors, and runs these suites by test/run.sh
+#   packages  builds Debian packages, and in another fresh Debian, booted with systemd, installs, uses, upgrades and purges them
 #   arm64     trixie's cross compiler and libraries: all is compiled and linked for ARM64; unit tests without an EAL run
 #             under qemu-user. As good a CPU as the emulator is: no test of memory order.
 # Takes root, mmdebstrap and the network. Unpacked packages are kept in PMX_CHROOTS (/var/cache/pmx-dpdk) for a week.
@@ -22,9 +24,9 @@ export LC_ALL=C.UTF-8
 export PATH=$PATH:/usr/sbin:/sbin
 release=${1:-} mode=${2:-} suites=("${@:3}")
 case $release-$mode-${#suites[@]} in
-bookworm-commands-0 | trixie-commands-0 | bookworm-turned-0 | trixie-turned-0 | arm64--0) ;;
+bookworm-commands-0 | trixie-commands-0 | bookworm-packages-0 | trixie-packages-0 | bookworm-turned-0 | trixie-turned-0 | arm64--0) ;;
 bookworm-suites-[1-9]* | trixie-suites-[1-9]*) ;;
-*) sed -n '4,17s/^#[ ]\{0,1\}//p' "$0" >&2; exit 2 ;;
+*) sed -n '4,19s/^#[ ]\{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
 name=chroot_$release${mode:+_$mode}
 work=$(mktemp -d "${TMPDIR:-/tmp}/pmx-chroot.XXXXXX") || exit 2
@@ -62,21 +64,33 @@ run() {
 	return $code
 }
 
-# inside COMMAND...: as root of the chroot, with processes and hugetlbfs of its own, and the network, by which packages come. It is
+# enter WORDS COMMAND...: as root of the chroot, with processes, devices and mounts of its own; WORDS are options of unshare. It is
 # no chroot to who is inside, as the kernel lets nobody make user namespaces in one.
 # For the background: exec, so that who ends that ends all of it.
-inside() {
-	# shellcheck disable=SC2016
-	exec unshare --mount --pid --ipc --fork --kill-child --propagation private bash -euc '
+enter() {
+	# shellcheck disable=SC2016,SC2086
+	exec unshare --mount --pid --ipc $1 --fork --kill-child --propagation private bash -euc '
 		mount --bind "$1" "$1" # ip netns exec wants / to be a mount
 		cd "$1"
 		shift
 		mount -t proc proc proc
 		mount -t sysfs sysfs sys
 		mount -t tmpfs tmpfs run
-		mount --bind /dev dev
-		[ ! -d /dev/pts ] || mount --bind /dev/pts dev/pts
-		mkdir -p dev/hugepages
+		if [ "$1" = /lib/systemd/systemd ]; then # what a container gives it
+			mount -t tmpfs -o mode=755 tmpfs dev
+			for name in null zero full random urandom tty; do cp -a "/dev/$name" dev; done
+			ln -s /proc/self/fd dev/fd
+			mkdir dev/pts dev/shm dev/hugepages
+			mount -t devpts -o newinstance,ptmxmode=666 devpts dev/pts
+			ln -s pts/ptmx dev/ptmx
+			mount -t cgroup2 cgroup2 sys/fs/cgroup
+			ip link set lo up
+			export container=pmx
+		else
+			mount --bind /dev dev
+			[ ! -d /dev/pts ] || mount --bind /dev/pts dev/pts
+			mkdir -p dev/hugepages
+		fi
 		mount -t tmpfs tmpfs dev/shm
 		mount -t hugetlbfs -o pagesize=2M hugetlbfs dev/hugepages
 		mkdir -p .host
@@ -84,36 +98,40 @@ inside() {
 		cd /
 		umount -l /.host
 		exec chroot / /usr/bin/env PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root PMX_CHROOT=1 \
-			bash -c "cd /pmx-dpdk && exec \"\$@\"" - "$@"' - "$tree" "$@"
+			bash -c "cd /pmx-dpdk && exec \"\$@\"" - "$@"' - "$tree" "${@:2}"
 }
+
+# inside COMMAND...: with the network, by which packages come
+inside() { enter "" "$@"; }
 
 # ------------------------------------------------------------------ the chroot
 
-packages() {
-	case $release in
-	arm64) echo dash,bash,coreutils,findutils,grep,sed,mawk,diffutils,base-files,libc-bin,procps,iproute2,meson,ninja-build,pkg-config,gcc-aarch64-linux-gnu,binutils-aarch64-linux-gnu,qemu-user-static,python3,libc6-dev:arm64,libdpdk-dev:arm64,libjansson-dev:arm64,libcmocka-dev:arm64,libnuma-dev:arm64 ;;
+needed() {
+	case $release-$mode in
+	arm64-*) echo dash,bash,coreutils,findutils,grep,sed,mawk,diffutils,base-files,libc-bin,procps,iproute2,meson,ninja-build,pkg-config,gcc-aarch64-linux-gnu,binutils-aarch64-linux-gnu,qemu-user-static,python3,libc6-dev:arm64,libdpdk-dev:arm64,libjansson-dev:arm64,libcmocka-dev:arm64,libnuma-dev:arm64 ;;
+	*-booted) echo systemd,systemd-sysv,dbus,ca-certificates,procps,gcc,libc6-dev,pkgconf ;;
 	*) echo git,sudo,ca-certificates ;;
 	esac
 }
 
 make_tree() {
 	case $release in
-	arm64) run mmdebstrap --variant=extract --architectures=amd64,arm64 --include="$(packages)" trixie "$1" ;;
-	*) run mmdebstrap --variant=minbase --include="$(packages)" "$release" "$1" ;;
+	arm64) run mmdebstrap --variant=extract --architectures=amd64,arm64 --include="$(needed)" trixie "$1" ;;
+	*) run mmdebstrap --variant=minbase --include="$(needed)" "$release" "$1" ;;
 	esac
 }
 
 # packages that were unpacked within a week for the same list are used again
 unpack() {
 	local kept
-	kept=${PMX_CHROOTS:-/var/cache/pmx-dpdk}/$release-$(packages | sha256sum | cut -c 1-12).tar
+	kept=${PMX_CHROOTS:-/var/cache/pmx-dpdk}/$release-$(needed | sha256sum | cut -c 1-12).tar
 	if [ -f "$kept" ] && [ -n "$(find "$kept" -mtime -7)" ]; then
 		mkdir "$tree" && tar -C "$tree" -xpf "$kept"
 		return
 	fi
 	make_tree "$tree" || return 1
 	[ "$release" != arm64 ] || { ln -sf mawk "$tree/usr/bin/awk" && chroot "$tree" ldconfig; } # as configured packages have it
-	mkdir -p "$(dirname "$kept")" && rm -f "$(dirname "$kept")/$release"-*.tar &&
+	mkdir -p "$(dirname "$kept")" && find "$(dirname "$kept")" -name "$release-*.tar" -mtime +7 -delete &&
 		tar -C "$tree" -cpf "$kept.$$" . && mv "$kept.$$" "$kept"
 }
 
@@ -202,6 +220,36 @@ suites() {
 		there "$name" test/run.sh "${suites[@]}"
 }
 
+# The packages of this tree, built where nothing but what they name is installed; then a system with systemd and nothing else
+packages() {
+	local build=$tree pid
+	there "${name}_needs" bash -ec 'apt-get update && apt-get install -y --no-install-recommends dpkg-dev fakeroot lintian &&
+		apt-get build-dep -y --no-install-recommends ./' &&
+		there "${name}_build" env DEB_BUILD_OPTIONS=nocheck dpkg-buildpackage -b -us -uc || return
+	rm -f "$build"/*-dbgsym_*.deb
+	there "${name}_lintian" bash -c 'lintian --allow-root --fail-on error,warning /*.deb'
+	grep '^[EW]:' "$log" | sed 's/^/# /'
+	mode=booted tree=$work/booted
+	unpack || { not_ok "$name" "no system to install them in"; return; }
+	printf '127.0.0.1 localhost %s\n' "$(uname -n)" >"$tree/etc/hosts"
+	mkdir -p "$tree/pmx-dpdk/later" && cp "$build"/*.deb "$tree/pmx-dpdk" && cp "$root/test/packages_inside.sh" "$build"/pmx-dpdk/obj-*/test/restart "$tree/pmx-dpdk"
+	for deb in "$build"/*.deb; do
+		dpkg-deb -R "$deb" "$work/later" && sed -i 's/^Version: .*/&+later/; s/(= \([^)]*\))/(= \1+later)/' "$work/later/DEBIAN/control" &&
+			dpkg-deb -b "$work/later" "$tree/pmx-dpdk/later" >/dev/null
+		rm -rf "$work/later"
+	done
+	there "${name}_install" bash -c 'apt-get update && apt-get install -y --no-install-recommends ./*.deb' || return
+	enter "--uts --net --cgroup" /lib/systemd/systemd --log-target=console --show-status=no >"$work/boot" 2>&1 </dev/null &
+	child=$!
+	for _ in $(seq 300); do
+		pid=$(pgrep -P "$child" 2>/dev/null) && [ "$(nsenter -t "$pid" -m -p systemctl is-system-running 2>/dev/null)" = running ] && break
+		sleep 0.1
+	done
+	nsenter -t "$pid" -m -u -i -n -p -C env PATH=/usr/sbin:/usr/bin:/sbin:/bin timeout -k 5 900 /pmx-dpdk/packages_inside.sh || failed=1
+	kill -KILL "$child" && wait "$child" 2>/dev/null
+	child=
+}
+
 [ "$(id -u)" -eq 0 ] || { echo "ok $name # SKIP needs root"; exit 0; }
 command -v mmdebstrap >/dev/null || { echo "ok $name # SKIP needs mmdebstrap: dpdk-config/install.sh --tests=full"; exit 0; }
 start=$SECONDS
@@ -219,6 +267,7 @@ copy_sources || exit 2
 case $release-$mode in
 arm64-) arm64 ;;
 *-suites) suites ;;
+*-packages) packages ;;
 *) commands ;;
 esac
 echo "# all: $((SECONDS - start)) s"

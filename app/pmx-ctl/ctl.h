@@ -5,9 +5,11 @@
  *
  *   main.c        options and commands          stat.c         stat, drops: counters
  *   print.c       output, members of answers    found.c        doctor: findings, files of /sys
- *   instance.c    which primaries there are     list.c         peers, contexts, memory, groups
+ *   instance.c    which primaries there are     list.c         contexts, memory, groups
  *   ask.c         telemetry's socket            doctor.c       doctor: report
+ *   pages.c       ... what it answers in pages  meaning.c      units and meanings of counters
  *   table.c       aligned output                doctor_host.c  doctor: the machine
+ *   peers.c       peers                         top.c          top: all of it, as it changes
  *   doctor_node.c doctor: a running primary     doctor_left.c  doctor: what dead ones left
  *   doctor_mpi.c  doctor: Open MPI and libfabric
  *   plan.c        plan: collectives on a topology
@@ -33,8 +35,10 @@
 struct options {
 	const char *instance; /* NULL: the only one that runs */
 	bool json;
-	bool all;          /* stat: rows that are zero too */
-	double watch_s;    /* stat: 0 = once */
+	bool all;          /* stat: rows that are zero too; peers: counters */
+	double watch_s;    /* stat: 0 = once; top */
+	bool batch;        /* top: print */
+	unsigned times;    /* top: how often; 0: without end */
 	uint32_t drain_us; /* freeze: 0 = PMX_DRAIN_US */
 	bool hold;         /* freeze, park: until this program ends */
 	bool processes;    /* freeze, park: they are stopped as well */
@@ -58,6 +62,11 @@ char *text(const char *fmt, ...) PRINTF(1, 2);
 uint64_t get_u64(const json_t *object, const char *key);
 /* Return a string member of an object, "" if it is not there. */
 const char *get_text(const json_t *object, const char *key);
+
+/* Format nanoseconds; 0: not measured. Use four static buffers in turn. */
+const char *time_text(uint64_t ns);
+/* Format bytes. Use eight static buffers in turn. */
+const char *bytes_text(uint64_t bytes);
 
 /* ------------------------------------------------------------------ instance.c */
 
@@ -103,6 +112,12 @@ void session_close(struct session *s);
  * with a message in error. */
 json_t *session_ask(struct session *s, const char *command, char *error);
 
+/* ------------------------------------------------------------------ pages.c */
+
+/* Collect all objects of a command that answers in pages by number. Return them as
+ * [{number_key: N, ...}], which the caller releases, or NULL with a message in error. */
+json_t *ask_pages(struct session *s, const char *command, const char *number_key, char *error);
+
 /* ------------------------------------------------------------------ table.c */
 
 #define TABLE_COLUMNS_MAX 16
@@ -120,7 +135,7 @@ void table_row(struct table *t, const char *fmt, ...) PRINTF(2, 3);
 /* Print the table and release it. */
 void table_end(struct table *t, FILE *out);
 
-/* ------------------------------------------------------------------ stat.c, list.c */
+/* ------------------------------------------------------------------ meaning.c */
 
 /* The description of a value of /pmx/stat, /pmx/drops or /pmx/info. */
 struct meaning {
@@ -129,21 +144,34 @@ struct meaning {
 
 struct meaning counter_meaning(const char *name);
 
+/* ------------------------------------------------------------- stat.c, list.c, peers.c, links.c */
+
 int show_stat(struct session *s, const struct options *o);
 int show_drops(struct session *s, const struct options *o);
-/* Collect all objects of a command that answers in pages by number. Return them as
- * [{number_key: N, ...}], which the caller releases, or NULL with a message in error. */
-json_t *ask_pages(struct session *s, const char *command, const char *number_key, char *error);
 int show_links(struct session *s, const struct options *o);
 /* Return the address that /pmx/rails gives for a peer on that link, and in *up whether the link
  * works; NULL: the peer has no address there. */
 const char *rail_address(const json_t *peer, unsigned link, bool *up);
 void sleep_s(double s);
 int show_peers(struct session *s, const struct options *o);
+/* Return the rows to show as a table; NULL: the output is complete, and *result is the exit
+ * code. */
+json_t *ask_rows(struct session *s, const struct options *o, const char *command, const char *key,
+	const char *none, int *result);
 int show_reload(struct session *s, const struct options *o);
+/* Return the time below which that share of the round trips were, ns; 0: there are none. trips: as
+ * /pmx/peer_counters has them. */
+uint64_t round_trips_below(const json_t *trips, double share);
+/* Return how many frames of a peer of /pmx/peer_counters were dropped, for all reasons. */
+uint64_t peer_drops(const json_t *peer);
 int show_contexts(struct session *s, const struct options *o);
 int show_memory(struct session *s, const struct options *o);
 int show_groups(struct session *s, const struct options *o);
+
+/* ------------------------------------------------------------------ top.c */
+
+/* Follow what a primary does, on a terminal. Return the exit code. */
+int show_top(const struct options *o);
 
 /* ------------------------------------------------------------------ jobs.c */
 

@@ -1,127 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The commands peers, contexts, memory and groups: what telemetry answers in pages of 32 or 64, by
- * number.
- *
- * Design note
- * 1. A page may have fewer entries although more follow, since telemetry silently omits what
- *    exceeds its longest answer. So an empty page is the end, not a short one.
+ * The commands reload, contexts, memory and groups.
  */
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "ctl.h"
-
-/* Copy the page's objects to list, each with its number. Return the next number to ask for. */
-static uint64_t
-take_page(json_t *list, json_t *page, const char *number_key)
-{
-	uint64_t next = 0;
-	json_t *value;
-	const char *key;
-
-	json_object_foreach(page, key, value) {
-		uint64_t number = strtoull(key, NULL, 10);
-		json_t *item = json_object();
-
-		json_object_set_new(item, number_key, json_integer((json_int_t)number));
-		json_object_update(item, value);
-		json_array_append_new(list, item);
-		next = number + 1 > next ? number + 1 : next;
-	}
-	return next;
-}
-
-json_t *
-ask_pages(struct session *s, const char *command, const char *number_key, char *error)
-{
-	json_t *list = json_array();
-	uint64_t from = 0, next = 0;
-
-	do {
-		char *question = text("%s,%" PRIu64, command, from = next);
-		json_t *page = session_ask(s, question, error);
-
-		free(question);
-		if (page == NULL) {
-			json_decref(list);
-			return NULL;
-		}
-		next = take_page(list, page, number_key);
-		json_decref(page);
-	} while (next > from);
-	return list;
-}
-
-/* Format nanoseconds; 0: not measured. Use four static buffers in turn. */
-static const char *
-time_text(uint64_t ns)
-{
-	static char buffers[4][24];
-	static unsigned turn;
-	char *s = buffers[turn++ % 4];
-
-	if (ns == 0)
-		return "-";
-	if (ns < 10000000)
-		snprintf(s, sizeof(buffers[0]), "%.1f us", (double)ns / 1e3);
-	else
-		snprintf(s, sizeof(buffers[0]), "%.1f ms", (double)ns / 1e6);
-	return s;
-}
-
-/* Return the rows to show as a table; NULL: the output is complete, and *result is the exit
- * code. */
-static json_t *
-ask_rows(struct session *s, const struct options *o, const char *command, const char *key,
-	const char *none, int *result)
-{
-	char error[CTL_ERROR_MAX];
-	json_t *list = ask_pages(s, command, key, error);
-
-	*result = 0;
-	if (list == NULL) {
-		*result = complain("%s", error);
-	} else if (o->json) {
-		*result = print_json(list);
-		list = NULL;
-	} else if (json_array_size(list) == 0) {
-		puts(none);
-		json_decref(list);
-		list = NULL;
-	}
-	return list;
-}
-
-int
-show_peers(struct session *s, const struct options *o)
-{
-	struct table t;
-	size_t i;
-	int result;
-	json_t *p,
-		*list = ask_rows(s, o, "/pmx/peers", "node",
-			"no peers: [nodes] of the configuration names none but this node", &result);
-
-	if (list == NULL)
-		return result;
-	table_begin(&t,
-		">node|state|address|>epoch|>rtt|>rtt var|>rto|>cwnd bytes|"
-		">cwnd frames|>bytes in flight|>flows|name");
-	json_array_foreach(list, i, p) {
-		table_row(&t,
-			"%" PRIu64 "\t%s\t%s\t%08" PRIx64 "\t%s\t%s\t%s\t%" PRIu64 "\t%" PRIu64
-			"\t%" PRIu64 "\t%" PRIu64 "\t%s",
-			get_u64(p, "node"), get_text(p, "state"), get_text(p, "address"),
-			get_u64(p, "epoch"), time_text(get_u64(p, "rtt_ns")),
-			time_text(get_u64(p, "rtt_var_ns")), time_text(get_u64(p, "rto_ns")),
-			get_u64(p, "cwnd_bytes"), get_u64(p, "cwnd_frames"),
-			get_u64(p, "inflight_bytes"), get_u64(p, "flows"), get_text(p, "name"));
-	}
-	table_end(&t, stdout);
-	json_decref(list);
-	return 0;
-}
 
 int
 show_reload(struct session *s, const struct options *o)
@@ -182,23 +66,6 @@ show_contexts(struct session *s, const struct options *o)
 	table_end(&t, stdout);
 	json_decref(list);
 	return 0;
-}
-
-/* Format bytes. Use eight static buffers in turn. */
-static const char *
-bytes_text(uint64_t bytes)
-{
-	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-	static char buffers[8][24];
-	static unsigned turn;
-	char *s = buffers[turn++ % 8];
-	double v = (double)bytes;
-	unsigned u = 0;
-
-	for (; v >= 10240 && u < 4; u++)
-		v /= 1024;
-	snprintf(s, sizeof(buffers[0]), "%.0f %s", v, units[u]);
-	return s;
 }
 
 static void

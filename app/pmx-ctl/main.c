@@ -43,7 +43,20 @@ static const struct command {
 			"    --watch SECS   every SECS seconds, how much they grow a second; ends "
 			"with ^C\n",
 	},
-	{.name = "peers", .show = show_peers, .help = "  peers            paths to other nodes\n"},
+	{
+		.name = "top",
+		.run = show_top,
+		.help = "  top              what the node does just now: traffic, peers, contexts, "
+			"one of them\n"
+			"    --watch SECS   so often (1)\n"
+			"    --batch        print it; --times N, and end\n",
+	},
+	{
+		.name = "peers",
+		.show = show_peers,
+		.help = "  peers            paths to other nodes\n"
+			"    --all          what went over them: frames, losses, round trips\n",
+	},
 	{
 		.name = "links",
 		.show = show_links,
@@ -198,8 +211,13 @@ run_named(const char *name, const struct options *o)
 		if (strcmp(commands[i].name, name) != 0 ||
 			(commands[i].run == NULL && commands[i].show == NULL))
 			continue;
-		if ((o->all || o->watch_s > 0) && commands[i].show != show_stat)
-			return wrong("command", name, "--all and --watch are options of stat");
+		if ((o->all && commands[i].show != show_stat && commands[i].show != show_peers) ||
+			(o->watch_s > 0 && commands[i].show != show_stat &&
+				commands[i].run != show_top) ||
+			((o->batch || o->times > 0) && commands[i].run != show_top))
+			return wrong("command", name,
+				"--all is an option of stat and peers, --watch of stat and top, "
+				"--batch and --times of top");
 		return run(&commands[i], o);
 	}
 	return no_command(name);
@@ -240,6 +258,7 @@ static const struct option longs[] = {{"instance", required_argument, NULL, 'i'}
 	{"ranks-per-host", required_argument, NULL, 'n'}, {"steps", required_argument, NULL, 'S'},
 	{"svg", required_argument, NULL, 'V'}, {"save", required_argument, NULL, 'W'},
 	{"plan", required_argument, NULL, 'L'}, {"drain", required_argument, NULL, 'd'},
+	{"batch", no_argument, NULL, 'b'}, {"times", required_argument, NULL, 'T'},
 	{"hold", no_argument, NULL, 'H'}, {"processes", no_argument, NULL, 'P'}, {0}};
 
 /* Return where the text of an option goes, or NULL if it is none that has a text. */
@@ -295,6 +314,12 @@ set_option(struct options *o, int option, const char *value)
 		return read_seconds(value, &o->watch_s) != 0 ? 2 + 1 : 0;
 	case 'd':
 		return read_drain(value, &o->drain_us) != 0 ? 2 + 1 : 0;
+	case 'b':
+		o->batch = true;
+		return 0;
+	case 'T':
+		o->times = (unsigned)strtoul(value, NULL, 10);
+		return o->times > 0 ? 0 : wrong("--times", value, "not a number from 1 on") + 1;
 	case 'H':
 		o->hold = true;
 		return 0;

@@ -2,6 +2,7 @@
  *
  * What every command of pmx-ctl prints with, and reads answers with.
  */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 
@@ -13,7 +14,7 @@ complain(const char *fmt, ...)
 	va_list args;
 
 	fflush(stdout);
-	fputs("pmx-ctl: ", stderr);
+	fprintf(stderr, "%s: ", program_invocation_short_name);
 	va_start(args, fmt);
 	vfprintf(stderr, fmt, args);
 	va_end(args);
@@ -60,4 +61,38 @@ get_text(const json_t *object, const char *key)
 	const char *s = json_string_value(json_object_get(object, key));
 
 	return s ? s : "";
+}
+
+const char *
+time_text(uint64_t ns)
+{
+	static char buffers[4][24];
+	static unsigned turn;
+	char *s = buffers[turn++ % 4];
+
+	if (ns == 0)
+		return "-";
+	if (ns < 10000000)
+		snprintf(s, sizeof(buffers[0]), "%.1f us", (double)ns / 1e3);
+	else if (ns >= 10000000000)
+		snprintf(s, sizeof(buffers[0]), "%.1f s", (double)ns / 1e9);
+	else
+		snprintf(s, sizeof(buffers[0]), "%.1f ms", (double)ns / 1e6);
+	return s;
+}
+
+const char *
+bytes_text(uint64_t bytes)
+{
+	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+	static char buffers[8][24];
+	static unsigned turn;
+	char *s = buffers[turn++ % 8];
+	double v = (double)bytes;
+	unsigned u = 0;
+
+	for (; v >= 10240 && u < 4; u++)
+		v /= 1024;
+	snprintf(s, sizeof(buffers[0]), "%.0f %s", v, units[u]);
+	return s;
 }

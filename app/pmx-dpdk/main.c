@@ -14,9 +14,7 @@
 #include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <rte_cycles.h>
@@ -33,6 +31,7 @@
 #include "channel/instance.h"
 #include "engine/loop.h"
 #include "interface.h"
+#include "log/log.h"
 #include "node/check.h"
 #include "node/config_file.h"
 #include "node/node.h"
@@ -41,6 +40,7 @@
 #include "node/sizes.h"
 #include "primary/attach.h"
 #include "primary/telemetry.h"
+#include "starter.h"
 
 static struct node *node;
 static struct node *_Atomic running; /* the node whose lanes run or are about to, which a signal
@@ -83,6 +83,9 @@ static const char usage[] =
 	"peers see\n"
 	"                   a pause, secondaries the end of theirs\n"
 	"  --ready-fd N     write a line to descriptor N when applications can attach\n"
+	"  --background     return when applications can attach, and leave the primary running; "
+	"exit code as\n"
+	"                   below if it did not start\n"
 	"  --help, --version\n"
 	"\n"
 	"The EAL gets --file-prefix from node.name, and lcores from engine.lanes unless given.\n"
@@ -91,11 +94,6 @@ static const char usage[] =
 	"set, systemd is told of readiness. Exit code 2: configuration or arguments are wrong, "
 	"another try\n"
 	"is in vain; 1: it failed for another reason.\n";
-
-/* Exit codes: another attempt may succeed (1), or never will (2). dpdk-config/pmx-dpdk.service.in
- * uses them. */
-#define EXIT_FAILED 1
-#define EXIT_WRONG  2
 
 /* Return the exit code of a start that failed with this error: either the configuration or the EAL
  * arguments are wrong, or something else prevents it (an address in use, a peer's socket that is
@@ -111,8 +109,8 @@ exit_code(int error)
 struct options {
 	const char *config;
 	struct interface_wish link; /* link.name NULL: there is a configuration */
-	bool check, take_over;
-	int ready_fd;
+	bool check, take_over, background;
+	struct starter starter;
 };
 
 /* ------------------------------------------------------------------ one instance per node */
@@ -461,29 +459,6 @@ run_lanes(struct node *n)
 	return 0;
 }
 
-static void
-notify_ready(const struct options *o, const struct config *c)
-{
-	const char *path = getenv("NOTIFY_SOCKET");
-	struct sockaddr_un to = {.sun_family = AF_UNIX};
-
-	if (o->ready_fd >= 0 && dprintf(o->ready_fd, "ready %s\n", c->name) < 0)
-		fprintf(stderr, "pmx-dpdk: --ready-fd %d: %s\n", o->ready_fd, strerror(errno));
-	if (path == NULL || strlen(path) >= sizeof(to.sun_path))
-		return;
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-
-	strcpy(to.sun_path, path);
-	if (to.sun_path[0] == '@')
-		to.sun_path[0] = 0;
-	if (fd < 0 ||
-		sendto(fd, "READY=1", 7, 0, (struct sockaddr *)&to,
-			(socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path))) < 0)
-		fprintf(stderr, "pmx-dpdk: NOTIFY_SOCKET %s: %s\n", path, strerror(errno));
-	if (fd >= 0)
-		close(fd);
-}
-
 /* Work around a bug of DPDK's captures before 24.03: their first frame sets the base of their
  * clock, to a moment after that frame; the negative difference is read as nearly 2^64 cycles, which
  * is the year 2251. So a frame with a time in the future, which is captured nowhere, comes first.
@@ -548,6 +523,25 @@ lock_later(void *name)
 	return NULL;
 }
 
+/* Give all to the primary that takes over. Return the exit code. */
+static int
+hand_over(void)
+{
+	const pid_t next = starter_of_socket(node->successor);
+
+	attach_pause();
+	const int result = takeover_give(node);
+
+	if (result != 0)
+		fprintf(stderr, "pmx-dpdk: giving to another primary: %s\n", strerror(-result));
+	else
+		starter_hand_over(next);
+	telemetry_serve(NULL);
+	reload_end();
+	given = true;
+	return result != 0;
+}
+
 static int
 serve(const struct options *o, struct config *config)
 {
@@ -584,22 +578,13 @@ serve(const struct options *o, struct config *config)
 		result = EXIT_FAILED;
 	} else {
 		fprintf(stderr, "pmx-dpdk: node %u '%s' ready\n", node->config.id, name);
-		notify_ready(o, &node->config);
+		starter_tell(&o->starter, name);
 		result = run_lanes(node);
 		if (result == 0 && node->ends_as_twin)
 			result = EXIT_WRONG;
 	}
-	if (result == 0 && node->successor > 0) {
-		attach_pause();
-		result = takeover_give(node);
-		if (result != 0)
-			fprintf(stderr, "pmx-dpdk: giving to another primary: %s\n",
-				strerror(-result));
-		telemetry_serve(NULL);
-		reload_end();
-		given = true;
-		return result != 0;
-	}
+	if (result == 0 && node->successor > 0)
+		return hand_over();
 	attach_stop();
 	telemetry_serve(NULL);
 	reload_end();
@@ -658,6 +643,7 @@ start(int eal_argc, char **eal_argv, const struct eal_arguments *given_arguments
 		huge_dir = given_arguments->huge_dir;
 	clear_leftovers(eal_prefix);
 	catch_signals();
+	log_to_journal();
 	result = start_eal(eal_argc, eal_argv, given_arguments, config, eal_prefix, o->take_over);
 	if (result != 0)
 		return exit_code(result);
@@ -832,27 +818,28 @@ static int
 read_options(int argc, char **argv, struct options *o)
 {
 	static const struct option longs[] = {{"check", no_argument, NULL, 'c'},
-		{"take-over", no_argument, NULL, 't'}, {"config-doc", no_argument, NULL, 'd'},
-		{"ready-fd", required_argument, NULL, 'r'}, {"help", no_argument, NULL, 'h'},
-		{"version", no_argument, NULL, 'v'}, {"link", required_argument, NULL, 'l'},
-		{"nodes", required_argument, NULL, 'n'}, {"node", required_argument, NULL, 'o'},
-		{"driver", required_argument, NULL, 'D'}, {"name", required_argument, NULL, 'N'},
-		{0}};
+		{"take-over", no_argument, NULL, 't'}, {"background", no_argument, NULL, 'b'},
+		{"config-doc", no_argument, NULL, 'd'}, {"ready-fd", required_argument, NULL, 'r'},
+		{"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, 'v'},
+		{"link", required_argument, NULL, 'l'}, {"nodes", required_argument, NULL, 'n'},
+		{"node", required_argument, NULL, 'o'}, {"driver", required_argument, NULL, 'D'},
+		{"name", required_argument, NULL, 'N'}, {0}};
 	int opt;
 
 	while ((opt = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
 		switch (opt) {
 		case 'c':
-			o->check = true;
-			break;
 		case 't':
-			o->take_over = true;
+		case 'b':
+			*(opt == 'c'                 ? &o->check
+					: opt == 't' ? &o->take_over
+						     : &o->background) = true;
 			break;
 		case 'd':
 			node_config_print_doc(stdout);
 			return 0;
 		case 'r':
-			o->ready_fd = atoi(optarg);
+			o->starter.ready_fd = atoi(optarg);
 			break;
 		case 'l':
 			o->link.name = optarg;
@@ -891,7 +878,7 @@ read_options(int argc, char **argv, struct options *o)
 int
 main(int argc, char **argv)
 {
-	struct options o = {.ready_fd = -1, .link = {.instance = "pmx0"}};
+	struct options o = {.starter = {-1, -1}, .link = {.instance = "pmx0"}};
 	int eal_argc = 1;
 
 	/* arguments before "--" are for the EAL */
@@ -905,6 +892,8 @@ main(int argc, char **argv)
 	char **rest = eal_argc > 1 || (argc > 1 && argv[1] == argv[0]) ? argv + eal_argc : argv;
 	int code = read_options(argc - (int)(rest - argv), rest, &o);
 
+	if (code < 0 && o.background && !o.check)
+		code = starter_leave(&o.starter);
 	if (code < 0 && o.link.name != NULL)
 		code = use_interface(&o, &eal_argc, &argv);
 	code = code >= 0 ? code : run(eal_argc, argv, &o);

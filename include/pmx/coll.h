@@ -79,6 +79,7 @@ extern "C" {
  * @retval -EINVAL   the text is wrong, or a member's node is not in it
  * @retval -EBUSY    the group has had a collective
  * @retval -ENOMEM   out of memory
+ *
  * Also the errors of pmx_coll_survey_test(), if it is measured.
  */
 PMX_API int pmx_coll_topology(struct pmx_group *group, const char *text, char *error,
@@ -114,6 +115,7 @@ PMX_API int pmx_coll_survey(struct pmx_group *group, struct pmx_survey **survey)
  * @retval 0 not yet
  * @retval 1 *text is there
  * @retval -ECANCELED the group was closed
+ *
  * Also what collectives end with, and -ENOMEM.
  */
 PMX_API int pmx_coll_survey_test(struct pmx_survey *survey, char **text);

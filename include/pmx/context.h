@@ -75,13 +75,14 @@ struct pmx_attach_params {
  * @retval -ENODEV    the EAL could not start; its log says why
  * @retval -EADDRINUSE secondary: this process uses addresses that the primary's memory must have
  * @retval -EUSERS    secondary: no lcore number is left
- * @retval -EOPNOTSUPP PMX_ATTACH asks for something that this build of the library cannot do: it
- *                     has no DPDK, and attaches thin only
+ * @retval -EOPNOTSUPP a secondary is asked for, and libpmx-dpdk.so, which has that part, is not
+ *                     installed: thin clients need none
  * @retval -EINVAL    PMX_ATTACH or `how` is none of these; or `instance` is neither a name (1 to 31
  *                    of A-Z a-z 0-9 . _ -, the first a letter or a digit) nor a path; or it is a
  *                    path, which a secondary cannot use; or this process may not use that CPU; or
  *                    the size of params
  * @retval -E2BIG     params of a later version that set what this library does not know
+ *
  * May take some 30 ms. One attachment as a secondary per process. Not thread safe.
  */
 PMX_API int pmx_node_attach(struct pmx_node **node, const char *instance,
@@ -100,6 +101,7 @@ struct pmx_found {
  * @param      n      most to tell
  * @retval 0..n   how many; n: there may be more
  * @retval -ENOMEM out of memory
+ *
  * Any thread may call it.
  */
 PMX_API int pmx_node_find(struct pmx_found *found, unsigned n);
@@ -117,6 +119,7 @@ PMX_API int pmx_node_find(struct pmx_found *found, unsigned n);
  * @retval -ENOENT no node has that address or name, or no such primary runs
  * @retval -EINVAL text is none of these
  * @retval -EACCES, -EPROTO, -EPIPE as of pmx_node_attach()
+ *
  * Any thread may call it.
  */
 PMX_API int pmx_node_resolve(const char *instance, const char *text, uint16_t *number);
@@ -146,6 +149,7 @@ PMX_API int pmx_node_resolve(const char *instance, const char *text, uint16_t *n
  * @retval -ENOBUFS   limits.unexpected matched messages wait, and more have arrived: receive some
  *                    first
  * @retval -EINVAL    an embedded node
+ *
  * Also the errors of pmx_node_attach() and pmx_context_open(). No other call of the node or its
  * contexts may run.
  */
@@ -205,6 +209,7 @@ PMX_API uint16_t pmx_node_number(const struct pmx_node *node);
  * @retval -EACCES      it is another user's, and the caller is not root
  * @retval -EOPNOTSUPP  this process is a secondary, or the node is embedded
  * @retval -EPIPE       the primary is gone
+ *
  * Waits for the primary's answer, some 20 us. Any thread may call it.
  */
 PMX_API int pmx_context_process(struct pmx_node *node, uint16_t context);
@@ -326,6 +331,7 @@ PMX_API int pmx_buffer_write(struct pmx_context *ctx, const struct pmx_buffer *b
  * @retval -EAGAIN  the submission ring is full: poll, then try again; the buffer is still yours
  * @retval -EINVAL  not a buffer of this context, or one that was sent already
  * @retval -EPIPE   the engine is gone
+ *
  * If the address does not exist, the send completes with an error.
  */
 PMX_API int pmx_send(struct pmx_context *ctx, struct pmx_addr to, struct pmx_buffer *buf,
@@ -362,6 +368,7 @@ struct pmx_send_params {
  * @param      count   how many
  * @param      params  see there; borrowed for the call; NULL: defaults
  * @param[out] id      for pmx_is_send_done() and pmx_send_cancel(), may be NULL
+ *
  * Errors of pmx_get_send_buffer() and pmx_send(); also
  * @retval -EINVAL  flags, or the size of params
  * @retval -E2BIG   as of pmx_node_attach()

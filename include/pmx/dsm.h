@@ -59,6 +59,7 @@ struct pmx_dsm_params {
  * @retval -EPROTO     a member has given other parameters
  * @retval -ETIMEDOUT  a member has not called it
  * @retval -ECONNRESET a member has gone
+ *
  * Others as of memory that is allocated and registered (pmx.h).
  */
 PMX_API int pmx_dsm_open(struct pmx_group *group, const struct pmx_dsm_params *params,

@@ -141,6 +141,7 @@ PMX_API int pmx_group_barrier(struct pmx_group *group, pmx_request *request);
  *                      -ECONNRESET: the group has ended
  * @retval -EDEADLK     this member has it, or waits for it
  * @retval -EINVAL      no such lock; flags; or request is NULL
+ *
  * Others as of pmx_group_barrier().
  */
 PMX_API int pmx_group_lock(struct pmx_group *group, uint32_t lock, unsigned flags,
@@ -221,6 +222,7 @@ struct pmx_multicast {
  * @retval -EAGAIN     8 multicasts of the group, or limits.receives requests are under way: poll,
  *                     then try again
  * @retval -ENOMEM     out of memory
+ *
  * Others as of pmx_group_barrier(). This library begins the pushes as there is room for them
  * (limits.transfers), so call it now and then (any call on the context will do).
  */
@@ -254,6 +256,7 @@ PMX_API int pmx_group_multicast(struct pmx_group *group, const struct pmx_multic
  * @retval -EEXIST      it is shared already, or about to be
  * @retval -EINVAL      no such region; flags; copy; or request is NULL
  * @retval -ENOMEM      out of memory
+ *
  * Others as of pmx_group_barrier().
  */
 PMX_API int pmx_group_subscribe(struct pmx_group *group, uint32_t region, unsigned flags,
@@ -264,6 +267,7 @@ PMX_API int pmx_group_subscribe(struct pmx_group *group, uint32_t region, unsign
  * @retval 0       it is under way; the request ends with 0, or with -EBUSY: its home is here, and
  *                 others share it: it goes on
  * @retval -EINVAL it is not shared; or request is NULL
+ *
  * Others as of pmx_group_barrier().
  */
 PMX_API int pmx_group_unsubscribe(struct pmx_group *group, uint32_t region, pmx_request *request);
@@ -291,6 +295,7 @@ struct pmx_update {
  * @retval 0       it is under way
  * @retval -EINVAL the region is not shared; the bytes are not all in it; flags; or request is NULL
  * @retval -EAGAIN 8 updates and multicasts of the group are under way
+ *
  * Others as of pmx_group_multicast(). Who wants to share the region waits until this has ended, so
  * call the library until then.
  */

@@ -48,6 +48,7 @@ struct pmx_job_params {
  * @retval -EOPNOTSUPP  the job was started by something that offers no exchange of addresses
  * @retval -EPROTO      pmx-run is of another version
  * @retval -ENOENT      no primary runs on this host
+ *
  * Others as of pmx_node_attach(), pmx_context_open() and pmx_group_open(). Waits for the others.
  */
 PMX_API int pmx_job_init(struct pmx_job **job, const struct pmx_job_params *params,
@@ -103,6 +104,7 @@ PMX_API int pmx_job_put(struct pmx_job *job, const char *key, const void *value,
  * @retval 0
  * @retval -ETIMEDOUT not all have. It goes on: the next call waits for the same
  * @retval -EPIPE     pmx-run has ended, or ends the job; a process has ended
+ *
  * Contexts of the job make no progress meanwhile where engines are embedded.
  */
 PMX_API int pmx_job_fence(struct pmx_job *job, int64_t timeout_us);

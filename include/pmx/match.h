@@ -100,6 +100,7 @@ struct pmx_status {
  * @retval -ENOMEM  no memory, or the bytes cannot be pinned
  * @retval -EFAULT  the bytes begin or end in memory of pmx_alloc(), but are not all in it
  * @retval -EPIPE   the engine is gone
+ *
  * A message in pieces or parts that is longer than engine.rendezvous is copied into one piece
  * first.
  */
@@ -139,6 +140,7 @@ PMX_API int pmx_cancel(struct pmx_context *ctx, pmx_request request);
  * @retval -ECANCELED  pmx_cancel()
  * @retval -EOPNOTSUPP a diff was received in pieces or parts
  * @retval -EINVAL     no such request
+ *
  * Also the errors of pmx_is_send_done() and pmx_transfer_done().
  */
 PMX_API int pmx_test(struct pmx_context *ctx, pmx_request *request, struct pmx_status *status);

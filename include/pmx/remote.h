@@ -42,6 +42,7 @@ struct pmx_remote {
  * @retval -ENOMEM  there is not enough free memory
  * @retval -ENOSPC  the context has 64 such pieces: allocate fewer, larger ones
  * @retval -EPIPE   the engine is gone
+ *
  * Takes system calls and a request to the primary: some 100 us, and the time to zero the memory.
  */
 PMX_API int pmx_alloc(struct pmx_context *ctx, uint64_t len, void **addr);
@@ -77,6 +78,7 @@ PMX_API void pmx_free(struct pmx_context *ctx, void *addr);
  *                     (limits.pin_watch)
  * @retval -ENOMEM    the memory cannot be pinned: limits.pin_bytes, ulimit -l
  * @retval -EPIPE     the engine is gone
+ *
  * Waits for the engine's answer, some microseconds; in an embedded node it polls the node. The
  * engine accesses memory of pmx_alloc() directly; other memory is copied by the kernel, which is
  * slower.
@@ -110,6 +112,7 @@ PMX_API int pmx_area_register(struct pmx_context *ctx, uint32_t id, void *addr, 
  *                  they or their node have died, that is noticed meanwhile, if need be because of
  *                  this call
  * @retval -ENOKEY  no such registration of this context @retval -EPIPE the engine is gone
+ *
  * To end it without waiting for others, give up the memory itself: pmx_free(), unmapping it, and
  * closing the context end registrations even if others have them pinned; transfers to them are
  * refused from then on.
@@ -193,6 +196,7 @@ typedef uint64_t pmx_transfer_id;
  * @retval -ENOMEM  the local memory cannot be pinned
  * @retval -EFAULT  the local memory begins or ends in memory of pmx_alloc(), but is not all in it
  * @retval -EPIPE   the engine is gone
+ *
  * Parts, and pushes that fit one frame, are packed by this library in send buffers, as these become
  * free, so call it now and then (any call on the context will do). The engine does all else by
  * itself.
@@ -347,6 +351,7 @@ PMX_API int pmx_atomic_here(enum pmx_atomic_op op, enum pmx_atomic_type type, vo
  * @retval -ECONNRESET   the other side has ended; the transfer may or may not have been done
  * @retval -ESTALE       the result is no longer known: its place has been used twice again, and a
  *                       later transfer there has failed
+ *
  * Also the errors of pmx_is_send_done().
  */
 PMX_API int pmx_transfer_done(struct pmx_context *ctx, pmx_transfer_id id);

@@ -8,6 +8,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <rte_cycles.h>
 
@@ -107,4 +110,33 @@ log_say_left_out(void)
 {
 	for (unsigned i = 0; i < LOG_KINDS; i++)
 		say_left_out(i);
+}
+
+static ssize_t
+journal_write(void *unused, const char *text, size_t len)
+{
+	/* sd-daemon(3): a line's level; those of DPDK are one higher */
+	const uint32_t level = (uint32_t)rte_log_cur_msg_loglevel();
+
+	(void)unused;
+	fprintf(stderr, "<%u>%.*s", level > 0 ? level - 1 : 6, (int)len, text);
+	return (ssize_t)len;
+}
+
+void
+log_to_journal(void)
+{
+	const char *journal = getenv("JOURNAL_STREAM");
+	unsigned long device, inode;
+	struct stat st;
+
+	if (journal == NULL || sscanf(journal, "%lu:%lu", &device, &inode) != 2 ||
+		fstat(STDERR_FILENO, &st) != 0 || st.st_dev != device || st.st_ino != inode)
+		return;
+	FILE *stream = fopencookie(NULL, "w", (cookie_io_functions_t){.write = journal_write});
+
+	if (stream == NULL)
+		return;
+	setvbuf(stream, NULL, _IOLBF, 0);
+	rte_openlog_stream(stream);
 }

@@ -26,4 +26,9 @@ void log_say(enum log_kind kind, uint32_t level, const char *fmt, ...)
 /* Log for each kind how many lines were left out, if a line may be logged now. */
 void log_say_left_out(void);
 
+/* Let DPDK and this node log to systemd's journal with their levels, once each, if stderr leads
+ * there; otherwise do nothing, and the EAL logs to stderr and to syslog, which would be twice.
+ * Before rte_eal_init(). */
+void log_to_journal(void);
+
 #endif

@@ -19,6 +19,14 @@ rte_tel_data_add_dict_uint(struct rte_tel_data *d, const char *name, uint64_t va
 {
 	return rte_tel_data_add_dict_u64(d, name, value);
 }
+
+static inline int
+rte_tel_data_add_array_uint(struct rte_tel_data *d, uint64_t value)
+{
+	return rte_tel_data_add_array_u64(d, value);
+}
+
+#define RTE_TEL_UINT_VAL RTE_TEL_U64_VAL
 #endif
 
 /* Control threads do not run on the CPUs of the EAL's lcores, which poll; a thread of

@@ -225,7 +225,7 @@ make_socket(const struct config *c)
 
 	umask(before);
 	if (result == 0 &&
-		(chown(at.sun_path, c->owner, c->group) != 0 || chmod(at.sun_path, c->mode) != 0 ||
+		(chmod(at.sun_path, c->mode) != 0 || chown(at.sun_path, c->owner, c->group) != 0 ||
 			listen(fd, 64) != 0 || rename(at.sun_path, door.path) != 0))
 		result = -errno;
 	if (result == 0)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * What a node reports by rte_telemetry: /pmx/info, /pmx/stat, /pmx/drops, /pmx/peers,
- * /pmx/links,
- * /pmx/contexts, /pmx/groups, /pmx/memory, /pmx/regions; and /pmx/reload, which alone changes
- * something. Runs on the telemetry threads. Counters are not locked, so a reader may see values of
- * slightly different moments.
+ * /pmx/peer_counters, /pmx/links, /pmx/contexts, /pmx/groups, /pmx/memory, /pmx/regions; and
+ * /pmx/reload, which alone changes something. Runs on the telemetry threads. Counters are not
+ * locked, so a reader may see values of slightly different moments.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -220,11 +219,41 @@ add_peer(struct rte_tel_data *d, uint32_t number)
 	rte_tel_data_add_dict_container(d, name, p, 0);
 }
 
-/* Add 32 of the peers, or of those with several links, from the number in params on. Telemetry
- * omits entries, even in the middle, that do not fit its longest reply, 16 KiB: 32 with long
- * addresses fit. */
+/* Add the peer's counters, those of all lanes together. */
+static void
+add_peer_counters(struct rte_tel_data *d, uint32_t number)
+{
+	struct rte_tel_data *p = rte_tel_data_alloc(), *trips = rte_tel_data_alloc();
+	struct proto_peer_counts counts = {0};
+	const uint64_t hz = rte_get_tsc_hz();
+	bool known = false;
+	char name[16];
+
+	for (unsigned l = 0; l < node->config.lanes; l++)
+		known |= proto_peer_add(node->engines[l].proto, (uint16_t)number, &counts);
+	if (!known || p == NULL || trips == NULL) {
+		rte_tel_data_free(p);
+		rte_tel_data_free(trips);
+		return;
+	}
+	rte_tel_data_start_dict(p);
+	for (unsigned i = 0; i < PROTO_PEER_COUNTER_COUNT; i++)
+		rte_tel_data_add_dict_uint(p, proto_peer_counter_info[i].name, counts.counters[i]);
+	if (counts.heard_at != 0)
+		rte_tel_data_add_dict_uint(p, "silent_ms",
+			(rte_rdtsc() - counts.heard_at) / (hz / 1000));
+	rte_tel_data_start_array(trips, RTE_TEL_UINT_VAL);
+	for (unsigned i = 0; i < PROTO_ROUND_TRIPS; i++)
+		rte_tel_data_add_array_uint(trips, counts.round_trips[i]);
+	rte_tel_data_add_dict_container(p, "round_trips", trips, 0);
+	snprintf(name, sizeof(name), "%u", number);
+	rte_tel_data_add_dict_container(d, name, p, 0);
+}
+
+/* Add `most` of the peers, or of those with several links, from the number in params on. Telemetry
+ * omits entries, even in the middle, that do not fit its longest reply, 16 KiB. */
 static int
-tell_nodes(const char *params, struct rte_tel_data *d, bool several,
+tell_nodes(const char *params, struct rte_tel_data *d, bool several, uint32_t most,
 	void (*add)(struct rte_tel_data *, uint32_t))
 {
 	uint32_t from = params ? (uint32_t)strtoul(params, NULL, 10) : 0, shown = 0;
@@ -232,7 +261,7 @@ tell_nodes(const char *params, struct rte_tel_data *d, bool several,
 	if (node == NULL)
 		return -1;
 	rte_tel_data_start_dict(d);
-	for (uint32_t i = from; i < node->config.nodes_max && shown < 32; i++) {
+	for (uint32_t i = from; i < node->config.nodes_max && shown < most; i++) {
 		if (several ? !node->peers[i].several : !node->peers[i].known)
 			continue;
 		add(d, i);
@@ -245,7 +274,14 @@ static int
 tell_peers(const char *cmd, const char *params, struct rte_tel_data *d)
 {
 	(void)cmd;
-	return tell_nodes(params, d, false, add_peer);
+	return tell_nodes(params, d, false, 32, add_peer); /* so many with long addresses fit */
+}
+
+static int
+tell_peer_counters(const char *cmd, const char *params, struct rte_tel_data *d)
+{
+	(void)cmd;
+	return tell_nodes(params, d, false, 16, add_peer_counters);
 }
 
 static void
@@ -316,7 +352,7 @@ static int
 tell_rails(const char *cmd, const char *params, struct rte_tel_data *d)
 {
 	(void)cmd;
-	return tell_nodes(params, d, true, add_rails);
+	return tell_nodes(params, d, true, 32, add_rails);
 }
 
 /* Copy len bytes that a client writes at that offset of its channel: the memory of a thin one must
@@ -597,6 +633,8 @@ telemetry_serve(struct node *n)
 	rte_telemetry_register_cmd("/pmx/drops", tell_drops, "Every reason for a lost frame.");
 	rte_telemetry_register_cmd("/pmx/peers", tell_peers,
 		"Paths to peer nodes, 32 from node number N on. Parameter: N");
+	rte_telemetry_register_cmd("/pmx/peer_counters", tell_peer_counters,
+		"Counters of peer nodes, 16 from node number N on. Parameter: N");
 	rte_telemetry_register_cmd("/pmx/links", tell_links,
 		"Links of this node: state and traffic. No parameters");
 	rte_telemetry_register_cmd("/pmx/rails", tell_rails,

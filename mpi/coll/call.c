@@ -86,8 +86,7 @@ all_prepared(struct call *x)
 {
 	const struct module *m = x->module;
 	int all = !x->no_memory && prepare(x);
-	const int e = m->before.coll_allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, x->comm,
-		m->before.coll_allreduce_module);
+	const int e = agree(x->comm, &all, 1, MPI_INT, MPI_MIN);
 
 	if (e == MPI_SUCCESS && all)
 		return true;

@@ -134,6 +134,10 @@ struct module {
 	bool is_blocked; /* while the queue is gone through: none of them may begin */
 };
 
+/* Let all ranks agree on the values by an operation: over messages, and not by whom the
+ * communicator would ask, since coll/han of Open MPI 5 makes communicators in its first collective,
+ * which waits for those that a rank is copying just then. Return MPI_SUCCESS, or an error. */
+int agree(struct ompi_communicator_t *comm, void *values, int count, MPI_Datatype type, MPI_Op op);
 /* Return whether the communicator has a group. blocking: it may be made now. */
 bool group_is_open(struct module *m, struct ompi_communicator_t *comm, bool blocking);
 /* Begin to leave a group whose communicator is gone. */

@@ -5,6 +5,7 @@
  */
 #include "coll_pmx.h"
 
+#include <ompi/mca/coll/base/coll_base_functions.h>
 #include <opal/util/output.h>
 
 #include <errno.h>
@@ -143,9 +144,12 @@ measure(struct pmx_group *group)
 	return e;
 }
 
-/* A collective by who is to do those that are not taken. */
-#define ALL(m, comm, name, ...)                                                                    \
-	((m)->before.coll_##name(__VA_ARGS__, comm, (m)->before.coll_##name##_module))
+int
+agree(struct ompi_communicator_t *comm, void *values, int count, MPI_Datatype type, MPI_Op op)
+{
+	return ompi_coll_base_allreduce_intra_recursivedoubling(MPI_IN_PLACE, values, count, type,
+		op, comm, NULL);
+}
 
 /* Take a number that no group of this process has had. Return false if it has had this one. */
 static bool
@@ -163,18 +167,16 @@ claim(uint32_t id)
 /* Find a number for the group that none of its members has used, also where threads make groups of
  * other communicators at once. Return 0 if the communicator fails. */
 static uint32_t
-agree_on_id(struct module *m, struct ompi_communicator_t *comm)
+agree_on_id(struct ompi_communicator_t *comm)
 {
 	for (;;) {
 		uint32_t id = next_id;
 		int claimed;
 
-		if (ALL(m, comm, allreduce, MPI_IN_PLACE, &id, 1, MPI_UINT32_T, MPI_MAX) !=
-			MPI_SUCCESS)
+		if (agree(comm, &id, 1, MPI_UINT32_T, MPI_MAX) != MPI_SUCCESS)
 			return 0;
 		claimed = claim(id);
-		if (ALL(m, comm, allreduce, MPI_IN_PLACE, &claimed, 1, MPI_INT, MPI_MIN) !=
-			MPI_SUCCESS)
+		if (agree(comm, &claimed, 1, MPI_INT, MPI_MIN) != MPI_SUCCESS)
 			return 0;
 		if (claimed)
 			return id;
@@ -214,7 +216,7 @@ all_can(struct module *m, struct ompi_communicator_t *comm)
 	const enum ability own = ability();
 	/* the least of each */
 	int64_t say[3] = {own, choices_hash(), -choices_hash()};
-	const int e = ALL(m, comm, allreduce, MPI_IN_PLACE, say, 3, MPI_INT64_T, MPI_MIN);
+	const int e = agree(comm, say, 3, MPI_INT64_T, MPI_MIN);
 
 	if (e != MPI_SUCCESS || say[1] != -say[2]) {
 		if (e == MPI_SUCCESS && m->rank == 0)
@@ -229,10 +231,10 @@ all_can(struct module *m, struct ompi_communicator_t *comm)
 
 /* Return whether all ranks say yes. */
 static bool
-all_agree(struct module *m, struct ompi_communicator_t *comm, bool yes)
+all_agree(struct ompi_communicator_t *comm, bool yes)
 {
 	int all = yes;
-	const int e = ALL(m, comm, allreduce, MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN);
+	const int e = agree(comm, &all, 1, MPI_INT, MPI_MIN);
 
 	return e == MPI_SUCCESS && all;
 }
@@ -242,7 +244,7 @@ all_agree(struct module *m, struct ompi_communicator_t *comm, bool yes)
 static struct pmx_group *
 make(struct module *m, struct ompi_communicator_t *comm)
 {
-	const uint32_t id = agree_on_id(m, comm);
+	const uint32_t id = agree_on_id(comm);
 	const struct pmx_addr own = pmx_context_addr(context_get());
 	const uint32_t addr = (uint32_t)own.node << 16 | own.context;
 	uint32_t *addrs = calloc((size_t)m->size, sizeof(*addrs));
@@ -250,12 +252,13 @@ make(struct module *m, struct ompi_communicator_t *comm)
 	pmx_request request;
 	int e = -ENOMEM;
 
-	if (all_agree(m, comm, id != 0 && addrs != NULL)) {
-		e = ALL(m, comm, allgather, &addr, 1, MPI_UINT32_T, addrs, 1, MPI_UINT32_T);
+	if (all_agree(comm, id != 0 && addrs != NULL)) {
+		e = ompi_coll_base_allgather_intra_ring(&addr, 1, MPI_UINT32_T, addrs, 1,
+			MPI_UINT32_T, comm, NULL);
 		e = e == MPI_SUCCESS ? open_group(m, addrs, id, &group, &request) : -EIO;
-		if (all_agree(m, comm, e == 0)) {
+		if (all_agree(comm, e == 0)) {
 			e = wait_until_open(&request);
-			if (all_agree(m, comm, e == 0) && all_agree(m, comm, measure(group) == 0)) {
+			if (all_agree(comm, e == 0) && all_agree(comm, measure(group) == 0)) {
 				free(addrs);
 				return group;
 			}

@@ -355,6 +355,7 @@ wait_behind_others(int to, int from)
 	must(got == from, "what came behind many");
 	MPI_Testall(MANY, sends, &got, MPI_STATUSES_IGNORE);
 	must(!got || from == to, "a synchronous send ended without a receive");
+	MPI_Barrier(MPI_COMM_WORLD); /* nobody receives before all have looked */
 	for (int i = 0; i < MANY; i++) {
 		MPI_Mprobe(i % 2 ? from : MPI_ANY_SOURCE, i % 3 ? 7 : MPI_ANY_TAG, MPI_COMM_WORLD,
 			&message, &s);

@@ -101,10 +101,14 @@ def check_example():
 GENERATED = re.compile(r"(<!-- generated: (.*?) -->\n)(.*?)(\n<!-- end -->)", re.S)
 
 
-def counters(header):
-    """A table of the counters that the X-macros of a header list."""
+def counters(which):
+    """A table of the counters that the X-macros of a header list, or one of them."""
+    header, _, macro = which.partition(" ")
     rows = ["| counter | unit | |", "|---|---|---|"]
-    listed = re.findall(r"^\tX\((\w+), \"(.*?)\",\s*(\".*?\")\)", read(header).replace("\\\n", "\n"), re.M | re.S)
+    text = read(header)
+    if macro:
+        text = re.search(r"#define %s\(X\)((?:.*\\\n)*.*)" % macro, text).group(1)
+    listed = re.findall(r"^\tX\((\w+), \"(.*?)\",\s*(\".*?\")\)", text.replace("\\\n", "\n"), re.M | re.S)
     for name, unit, texts in listed:
         rows.append("| `%s` | %s | %s |" % (name, unit, "".join(re.findall(r'"(.*?)"', texts)).replace("|", "\\|")))
     return "\n".join(rows)

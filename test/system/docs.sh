@@ -81,21 +81,24 @@ ldconfig_is_named() {
 	! grep -rn 'meson install' "$top/README.md" "$top"/doc/*.md "$top"/doc/*/*.md "$top"/dpdk-config | grep -v ldconfig
 }
 
-# the pages of section 3 that the build makes: one for each function of the public headers, which leads to its text
+# the pages that the build makes: one for each function of the public headers, which shows it and no other, and those of the headers and of the configuration
 function_pages() {
 	local name page
-	mkdir "$dir/man3"
-	for page in "$build"/man3/libpmx*.3; do
-		name=$(basename "$page" .3)
-		MANPATH=$build man -P cat 3 "$name" >"$dir/man3/$name.3" 2>&1 || { cat "$dir/man3/$name.3"; return 1; }
+	mkdir "$dir/man"
+	for page in "$build"/man3/*.3 "$build"/pmx-dpdk.ini.5; do
+		grep -q '^\.so man3/' "$page" && { [ -f "$build/$(sed -n 's/^\.so //p' "$page")" ] && continue || { echo "$page leads nowhere"; return 1; }; }
+		name=$(basename "$page")
+		LC_ALL=C.UTF-8 man --warnings -P cat -l "$page" >"$dir/man/$name" 2>"$dir/man/said" && [ ! -s "$dir/man/said" ] || { cat "$page" "$dir/man/said"; return 1; }
+		[ "$(wc -l <"$dir/man/$name")" -lt 200 ] || [[ $name = libpmx*.3 || $name = *.5 ]] || { echo "$name is too long"; return 1; }
 	done
 	for name in $(sed -n '/^PMX_API/,/;/p' "$top"/include/pmx/*.h | tr '\n' ' ' | grep -oE 'pmx_[a-z0-9_]+ *\(' | tr -d ' (' | sort -u); do
-		page=$(sed -n 's/^\.so man3\///p' "$build/man3/$name.3") || return 1
-		# a function with the name of a structure shares its page
-		[ -n "$page" ] && page=$dir/man3/$page || page=$build/man3/$name.3
-		grep -qw "$name" "$page" || { echo "man3/$name.3 does not lead to a text that tells of it"; return 1; }
+		grep -q "^NAME" "$dir/man/$name.3" && grep -q "^DESCRIPTION" "$dir/man/$name.3" && [ "$(grep -c "^ *[a-z].*[ *]pmx_[a-z_]*(\S*\|^ *[a-z].*[ *]pmx_[a-z_]*($" <(sed -n '/^SYNOPSIS/,/^DESC/p' "$dir/man/$name.3"))" -eq 1 ] ||
+			{ echo "man3/$name.3 does not show that function alone"; return 1; }
 	done
-	MANPATH=$build man -P cat 3 pmx_send 2>&1 | cmp - "$dir/man3/libpmx-context.3"
+	for name in $("$build/app/pmx-dpdk" --config-doc | sed -n 's/^| `\([a-z_]*\)` .*/\1/p'); do
+		grep -qw "$name" "$dir/man/pmx-dpdk.ini.5" || { echo "pmx-dpdk.ini.5 has no $name"; return 1; }
+	done
+	MANPATH=$build man -P cat 3 pmx_send 2>&1 | cmp - "$dir/man/pmx_send.3"
 }
 
 manual_pages() {

@@ -314,7 +314,7 @@ nack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_
 	bool many = lost >= 4 && lost * 3 > t->inflight_frames + lost;
 
 	if (cuts && p->cfg.cc->on_nack(&t->cc, many, t->srtt / 8, stamp_of(p, now)))
-		COUNT(p, window_cuts);
+		COUNT_OF(p, t, window_cuts);
 	flow_activate(p, f);
 }
 

@@ -170,6 +170,7 @@ fail_head(struct proto *p, struct flow *f, struct path *t, uint8_t error)
 		txd_landed(f, t, d);
 	d->done.dst_node = f->node;
 	d->done.dst_ctx = f->peer_ctx;
+	COUNT_PEER(t, messages_failed, d->done.last);
 	txd_done(p, i, error);
 }
 

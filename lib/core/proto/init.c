@@ -15,6 +15,12 @@ const struct proto_counter_info proto_counter_info[PROTO_COUNTER_COUNT] = {
 #undef PROTO_COUNTER_INFO
 };
 
+const struct proto_counter_info proto_peer_counter_info[PROTO_PEER_COUNTER_COUNT] = {
+#define PROTO_PEER_INFO(name, unit, help) {#name, unit, help},
+	PROTO_PEER_COUNTERS(PROTO_PEER_INFO)
+#undef PROTO_PEER_INFO
+};
+
 _Static_assert(sizeof(struct flow) <= 256, "a flow's state");
 
 size_t
@@ -317,6 +323,22 @@ proto_path_stat(const struct proto *p, uint16_t node, struct proto_path_stat *ou
 		out->name[i] = (char)(t->told.name[i] > ' ' && t->told.name[i] < 127
 				? t->told.name[i]
 				: '?');
+	return true;
+}
+
+bool
+proto_peer_add(const struct proto *p, uint16_t node, struct proto_peer_counts *out)
+{
+	if (node >= p->cfg.nodes_max || p->path_of[node] == NIL)
+		return false;
+	const struct path *t = &p->paths[p->path_of[node]];
+
+	for (unsigned i = 0; i < PROTO_PEER_COUNTER_COUNT; i++)
+		out->counters[i] += t->count.counters[i];
+	for (unsigned i = 0; i < PROTO_ROUND_TRIPS; i++)
+		out->round_trips[i] += t->count.round_trips[i];
+	if (t->count.heard_at > out->heard_at)
+		out->heard_at = t->count.heard_at;
 	return true;
 }
 

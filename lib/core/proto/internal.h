@@ -214,10 +214,11 @@ struct path {
 				      * clocks: window_share.c */
 	uint16_t owd_life;           /* ... and the `share.life` they are of; 0 = none */
 	uint32_t look_ts;            /* time stamp at which share_look last saw it */
-	uint64_t heard_at, ask_at;
+	uint64_t heard_at, ask_at;   /* heard_at: also the last time when it was not in use */
 	uint64_t asked_since;  /* while `asked`: when a message came that waits for the answer */
 	uint64_t ping_at;      /* next PING of a peer that stays silent */
 	uint64_t wanted_until; /* proto_node_wanted */
+	struct proto_peer_counts count;
 };
 
 /* The facts about a flow whose frames come by several links: order.c. */
@@ -372,8 +373,12 @@ struct proto {
 	void (*drain)(struct proto *p, struct flow *f);
 };
 
-#define COUNT(p, name)      ((p)->counters[PROTO_##name]++)
-#define COUNT_N(p, name, n) ((p)->counters[PROTO_##name] += (n))
+#define COUNT(p, name)         ((p)->counters[PROTO_##name]++)
+#define COUNT_N(p, name, n)    ((p)->counters[PROTO_##name] += (n))
+/* ... and of the peer at the other end of path t */
+#define COUNT_OF(p, t, name)   (COUNT(p, name), COUNT_PEER(t, name, 1))
+#define COUNT_PEER(t, name, n) ((t)->count.counters[PEER_##name] += (n))
+#define FLOW_COUNT(p, f, name) COUNT_OF(p, &(p)->paths[(f)->path], name)
 
 /* --- lists by index: LINK(i) is the lvalue of i's link --- */
 #define LIST_APPEND(l, i, LINK)                                                                    \

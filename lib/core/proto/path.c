@@ -250,7 +250,7 @@ adopt_epoch(struct proto *p, struct path *t, const struct wire_hello *hello)
 	}
 	if (t->peer_epoch != epoch) {
 		if (t->peer_epoch != 0) {
-			COUNT(p, peer_restarts);
+			COUNT_OF(p, t, peer_restarts);
 			if (t->dead)
 				forget_received(p, t);
 			else
@@ -430,6 +430,9 @@ path_rtt(struct proto *p, struct path *t, uint32_t rtt)
 {
 	if (rtt == 0)
 		rtt = 1;
+	const unsigned bucket = 32 - (unsigned)__builtin_clz(rtt);
+
+	t->count.round_trips[bucket < PROTO_ROUND_TRIPS ? bucket : PROTO_ROUND_TRIPS - 1]++;
 	if (t->srtt == 0) {
 		t->srtt = rtt * 8;
 		t->rttvar = rtt * 2;
@@ -459,7 +462,7 @@ path_timeout(struct proto *p, struct path *t, uint32_t flow, uint32_t now_ts)
 
 	if (!p->cfg.cc->on_timeout(&t->cc, now_ts))
 		return;
-	COUNT(p, window_cuts);
+	COUNT_OF(p, t, window_cuts);
 	/* of several timeouts without an Ack, only the first one took the window away */
 	if (cut == NIL || p->flows[cut].retries == 0 ||
 		(cut == flow && p->flows[flow].retries == 1)) {

@@ -148,6 +148,39 @@ struct proto_counter_info {
 };
 extern const struct proto_counter_info proto_counter_info[PROTO_COUNTER_COUNT];
 
+/* Counters of each peer, since this node first met it: X(name, unit, help). */
+#define PROTO_PEER_COUNTERS(X)                                                                     \
+	X(rx_frames, "frames", "frames of its session that came, taken or not")                    \
+	X(rx_bytes, "bytes", "... with the protocol's headers, without those of the link")         \
+	X(tx_frames, "frames", "data frames sent to it for the first time")                        \
+	X(tx_bytes, "bytes", "... with the protocol's headers, without those of the link")         \
+	X(tx_retransmits, "frames", "data frames sent to it again")                                \
+	X(timeouts, "events", "retransmission timeouts (PM-S4)")                                   \
+	X(window_cuts, "events", "windows shrunk by congestion control (PM-ADV)")                  \
+	X(messages_failed, "messages", "messages to it that ended in an error completion")         \
+	X(peer_restarts, "events", "new lives in which it came back")                              \
+	X(drop_session, "frames", "of another life of this node or of it")                         \
+	X(drop_absent, "frames", "for a context that is not open")                                 \
+	X(drop_domain, "frames", "of a context of another domain than the one that they are for")  \
+	X(drop_old, "frames", "sequence already received (PM-R3)")                                 \
+	X(drop_beyond, "frames", "sequence beyond the reorder window")                             \
+	X(drop_gap, "frames", "out of order under recovery = go-back-n (PM-R5)")                   \
+	X(drop_full, "frames", "no room at the receiving context (PM-R2)")                         \
+	X(drop_no_hold, "frames", "no descriptor free to hold it: limits.mbufs")
+
+enum proto_peer_counter {
+#define PROTO_PEER_ENUM(name, unit, help) PEER_##name,
+	PROTO_PEER_COUNTERS(PROTO_PEER_ENUM) /* one for each */
+#undef PROTO_PEER_ENUM
+	PROTO_PEER_COUNTER_COUNT
+};
+extern const struct proto_counter_info proto_peer_counter_info[PROTO_PEER_COUNTER_COUNT];
+
+/* Round trips are counted by powers of two: number i has those below PROTO_ROUND_TRIP_NS << i, and
+ * the last one all others. */
+#define PROTO_ROUND_TRIPS   24
+#define PROTO_ROUND_TRIP_NS 62.5
+
 /* One message to send. */
 struct proto_message {
 	uint16_t dst_node;
@@ -223,6 +256,12 @@ struct proto_path_stat {
 	uint8_t lanes;
 	bool checksum;
 	char name[WIRE_NAME_BYTES + 1];
+};
+
+struct proto_peer_counts {
+	uint64_t counters[PROTO_PEER_COUNTER_COUNT];
+	uint32_t round_trips[PROTO_ROUND_TRIPS];
+	uint64_t heard_at; /* time of the last frame, in ticks; 0: none came */
 };
 
 /* Return the bytes of memory that a proto of this configuration needs; 0 if the configuration is
@@ -393,6 +432,9 @@ unsigned proto_release(struct proto *p, uint64_t *handles, unsigned n);
 const uint64_t *proto_counters(const struct proto *p);
 /* Write what is known of that node to *out. Return false if nothing is. */
 bool proto_path_stat(const struct proto *p, uint16_t node, struct proto_path_stat *out);
+/* Add the counts of that node to *out, which another core's may stand in already. Return false if
+ * nothing is known of it. */
+bool proto_peer_add(const struct proto *p, uint16_t node, struct proto_peer_counts *out);
 /* Write a frame to head, WIRE_HDR_BYTES and a struct wire_hello, by which all that hear it and have
  * this node's number learn that there are two. */
 void proto_announce(struct proto *p, void *head, uint64_t now);

@@ -169,7 +169,7 @@ rx_in_order(struct proto *p, struct flow *f, const struct data *d, uint64_t hand
 	}
 	if (f->frags_left == 0 ? unlikely(!begin_message(p, f, d, false))
 			       : unlikely(p->ctxs[f->ctx].frozen == CONTEXT_PARKED)) {
-		COUNT(p, drop_full);
+		FLOW_COUNT(p, f, drop_full);
 		ack_urgent(p, f, FLOW_NACK | FLOW_FULL);
 		f->acks_owed++; /* the Nack carries an echo */
 		return PROTO_RX_DONE;
@@ -239,7 +239,7 @@ rx_out_of_order(struct proto *p, struct flow *f, const struct data *d, uint64_t 
 	if (p->cfg.recovery == PROTO_GO_BACK_N) {
 		if (wire_seq_before(f->rcv_high, d->seq + 1))
 			f->rcv_high = d->seq + 1;
-		COUNT(p, drop_gap);
+		FLOW_COUNT(p, f, drop_gap);
 		nack_gap(p, f, new_hole, now);
 		return PROTO_RX_DONE;
 	}
@@ -248,7 +248,7 @@ rx_out_of_order(struct proto *p, struct flow *f, const struct data *d, uint64_t 
 	if (f->flags & (FLOW_GRANTED | FLOW_DEMAND) || p->ctxs[f->ctx].frozen == CONTEXT_PARKED ||
 		(p->cfg.hold_frames_max && p->held >= p->cfg.hold_frames_max) ||
 		p->rxd_free_count <= p->rxd_reserved + p->cfg.rx_frames_max / 8) {
-		COUNT(p, drop_no_hold);
+		FLOW_COUNT(p, f, drop_no_hold);
 		return PROTO_RX_DONE;
 	}
 	uint32_t i = rxd_take(p);
@@ -308,7 +308,7 @@ rx_late_ack(struct proto *p, const struct wire_hdr *h, uint64_t now)
 /* Answer a frame for a context that is not open. If it was received before the context closed, it
  * is Acked again (PM-R3). */
 static void
-rx_absent(struct proto *p, const struct wire_hdr *h, uint32_t seq, uint64_t now)
+rx_absent(struct proto *p, struct path *t, const struct wire_hdr *h, uint32_t seq, uint64_t now)
 {
 	uint32_t i = flow_find(p, wire_be16(h->dst_ctx), wire_be16(h->src_node),
 		wire_be16(h->src_ctx));
@@ -316,11 +316,11 @@ rx_absent(struct proto *p, const struct wire_hdr *h, uint32_t seq, uint64_t now)
 										: NULL;
 
 	if (ended != NULL && wire_seq_before(seq, ended->rcv_nxt)) {
-		COUNT(p, drop_old);
+		FLOW_COUNT(p, ended, drop_old);
 		flow_say(p, ended, WIRE_ACK, WIRE_F_ACK, ended->rcv_nxt);
 		return;
 	}
-	COUNT(p, drop_absent);
+	COUNT_OF(p, t, drop_absent);
 	rx_late_ack(p, h, now);
 	stray_reply(p, h, WIRE_NACK, WIRE_F_ABSENT, ended);
 }
@@ -357,7 +357,7 @@ flow_heard(struct proto *p, struct flow *f, const struct wire_hdr *h)
 static void
 rx_again(struct proto *p, struct flow *f, const struct wire_hdr *h, bool expected, uint64_t now)
 {
-	COUNT(p, drop_old);
+	FLOW_COUNT(p, f, drop_old);
 	stamp_of(p, now); /* by which answer_now judges what is late */
 	/* a frame that is held, because it lacked room or descriptors: its sender asks */
 	if (expected) {
@@ -377,11 +377,11 @@ rx_data(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t handl
 		wire_be16(h->payload_len)};
 
 	if (unlikely(ctx >= p->cfg.contexts_max || !p->ctxs[ctx].open)) {
-		rx_absent(p, h, d.seq, now);
+		rx_absent(p, &p->paths[path], h, d.seq, now);
 		return PROTO_RX_DONE;
 	}
 	if (unlikely(h->flags & wire_be16(WIRE_F_FIRST) && !is_of_domain(&p->ctxs[ctx], h))) {
-		COUNT(p, drop_domain);
+		COUNT_OF(p, &p->paths[path], drop_domain);
 		stray_reply(p, h, WIRE_NACK, WIRE_F_ABSENT, NULL);
 		return PROTO_RX_DONE;
 	}
@@ -411,7 +411,7 @@ rx_data(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t handl
 		return PROTO_RX_DONE;
 	}
 	if (unlikely(ahead >= p->cfg.window_frames)) {
-		COUNT(p, drop_beyond);
+		FLOW_COUNT(p, f, drop_beyond);
 		return PROTO_RX_DONE;
 	}
 	stamp_of(p, now);
@@ -567,6 +567,15 @@ rx_announcement(const struct proto *p, const struct wire_hdr *h)
 	return hello.epoch != wire_be32(p->cfg.epoch) ? PROTO_RX_TWIN : PROTO_RX_DONE;
 }
 
+/* Note that a frame of the peer's session came. */
+static inline void
+path_heard(struct path *t, uint32_t len, uint64_t now)
+{
+	t->heard_at = t->count.heard_at = now;
+	COUNT_PEER(t, rx_frames, 1);
+	COUNT_PEER(t, rx_bytes, len);
+}
+
 /* Handle any frame, after checking it in full. */
 static APART enum proto_rx_result
 rx_checked(struct proto *p, const struct wire_hdr *h, uint32_t len, uint64_t handle, uint64_t now)
@@ -611,7 +620,7 @@ rx_checked(struct proto *p, const struct wire_hdr *h, uint32_t len, uint64_t han
 			greet_stranger(p, path, h, now);
 		if (!known && !(h->flags & wire_be16(WIRE_F_ASK)) && path != NIL &&
 			p->paths[path].state == PATH_OPEN) {
-			COUNT(p, drop_session);
+			COUNT_OF(p, &p->paths[path], drop_session);
 			return PROTO_RX_DONE;
 		}
 		COUNT(p, rx_link);
@@ -619,10 +628,12 @@ rx_checked(struct proto *p, const struct wire_hdr *h, uint32_t len, uint64_t han
 	}
 	if (unlikely(!known)) {
 		COUNT(p, drop_session);
+		if (path != NIL)
+			COUNT_PEER(&p->paths[path], drop_session, 1);
 		greet_stranger(p, path, h, now);
 		return PROTO_RX_DONE;
 	}
-	p->paths[path].heard_at = now;
+	path_heard(&p->paths[path], len, now);
 	if (likely(h->type == WIRE_DATA))
 		return rx_data(p, path, h, handle, now);
 	return rx_control(p, &p->paths[path], h, now);
@@ -642,7 +653,8 @@ rx_plain_acks(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_
 static APART enum proto_rx_result
 rx_ack(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t now)
 {
-	p->paths[f->path].heard_at = f->used_at = now;
+	path_heard(&p->paths[f->path], WIRE_HDR_BYTES, now);
+	f->used_at = now;
 	COUNT(p, rx_accepted);
 	COUNT(p, rx_acks);
 	ack_received(p, f, h, now);
@@ -671,7 +683,8 @@ rx_plain(struct proto *p, struct flow *f, const struct wire_hdr *h, uint32_t len
 		if (share_wants(p, f))
 			share_look(p, f, h);
 	}
-	t->heard_at = f->used_at = now;
+	path_heard(t, len, now);
+	f->used_at = now;
 	c->entries--;
 	c->bulks -= bulks;
 	f->rcv_high = ++f->rcv_nxt;

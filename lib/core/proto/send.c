@@ -349,6 +349,8 @@ send_run(struct proto *p, struct flow *f, struct path *t, const struct proto_now
 	p->ctxs[f->ctx].pending += k;
 	COUNT_N(p, tx_data, k);
 	COUNT_N(p, tx_frames, k);
+	COUNT_PEER(t, tx_frames, k);
+	COUNT_PEER(t, tx_bytes, bytes);
 	return k;
 }
 
@@ -425,7 +427,7 @@ send_lost(struct proto *p, struct flow *f, struct path *t, struct proto_out *out
 			w.flags |= WIRE_F_ASK;
 		put_data(&out[k++], d, &w, now_ts);
 		w.flags &= ~(WIRE_F_ECHO | WIRE_F_ASK);
-		COUNT(p, tx_retransmits);
+		COUNT_OF(p, t, tx_retransmits);
 	}
 	return k;
 }
@@ -473,6 +475,8 @@ send_new(struct proto *p, struct flow *f, struct path *t, struct proto_out *out,
 	t->inflight_bytes += bytes;
 	t->inflight_frames += k;
 	COUNT_N(p, tx_data, k);
+	COUNT_PEER(t, tx_frames, k);
+	COUNT_PEER(t, tx_bytes, bytes);
 	return k;
 }
 
@@ -722,7 +726,7 @@ ask_for_room(struct proto *p, struct flow *f, uint64_t now)
 	}
 	if (wire_seq_before(f->snd_una, f->credit_end)) { /* only because the last question raised
 							   * it: it was not answered */
-		COUNT(p, timeouts);
+		FLOW_COUNT(p, f, timeouts);
 		if (give_up(p, f, now))
 			return;
 	} else if (f->asks < ASKS_MAX) {
@@ -793,7 +797,7 @@ flow_rto(struct proto *p, uint32_t index, uint64_t now)
 		ask_for_room(p, f, now);
 		return;
 	}
-	COUNT(p, timeouts);
+	FLOW_COUNT(p, f, timeouts);
 	if (f->tx_head != NIL)
 		path_probe_size(p, t, p->txds[f->tx_head].len);
 	if (give_up(p, f, now))
@@ -866,6 +870,7 @@ proto_withdraw(struct proto *p, uint64_t flow_key, uint64_t handle, uint8_t erro
 		next = p->txds[d].next;
 		p->txds[d].done.dst_node = f->node;
 		p->txds[d].done.dst_ctx = f->peer_ctx;
+		COUNT_PEER(&p->paths[f->path], messages_failed, p->txds[d].done.last);
 		txd_done(p, d, error);
 	}
 	return true;

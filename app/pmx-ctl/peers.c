@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The command peers: paths to other nodes; with --all, what went over them.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "core/proto/proto.h"
+#include "ctl.h"
+
+uint64_t
+round_trips_below(const json_t *trips, double share)
+{
+	uint64_t all = 0, seen = 0;
+	json_t *n;
+	size_t i;
+
+	json_array_foreach((json_t *)trips, i, n)
+		all += (uint64_t)json_integer_value(n);
+	json_array_foreach((json_t *)trips, i, n) {
+		seen += (uint64_t)json_integer_value(n);
+		if (all > 0 && (double)seen >= share * (double)all)
+			return (uint64_t)(PROTO_ROUND_TRIP_NS * (double)(1ull << i));
+	}
+	return 0;
+}
+
+uint64_t
+peer_drops(const json_t *peer)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < PROTO_PEER_COUNTER_COUNT; i++) {
+		if (strncmp(proto_peer_counter_info[i].name, "drop_", 5) == 0)
+			sum += get_u64(peer, proto_peer_counter_info[i].name);
+	}
+	return sum;
+}
+
+/* Show the counters of each peer that was ever met. */
+static int
+show_counters(struct session *s, const struct options *o)
+{
+	struct table t;
+	size_t i;
+	int result;
+	json_t *p,
+		*list = ask_rows(s, o, "/pmx/peer_counters", "node", "no peer was met yet",
+			&result);
+
+	if (list == NULL)
+		return result;
+	table_begin(&t,
+		">node|>frames sent|>bytes|>again|>timeouts|>failed|>frames received|>bytes|"
+		">dropped|>round trips below, half|>99 %|>silent");
+	json_array_foreach(list, i, p) {
+		const json_t *trips = json_object_get(p, "round_trips");
+
+		table_row(&t,
+			"%" PRIu64 "\t%" PRIu64 "\t%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64
+			"\t%" PRIu64 "\t%s\t%" PRIu64 "\t%s\t%s\t%s",
+			get_u64(p, "node"), get_u64(p, "tx_frames"),
+			bytes_text(get_u64(p, "tx_bytes")), get_u64(p, "tx_retransmits"),
+			get_u64(p, "timeouts"), get_u64(p, "messages_failed"),
+			get_u64(p, "rx_frames"), bytes_text(get_u64(p, "rx_bytes")), peer_drops(p),
+			time_text(round_trips_below(trips, 0.5)),
+			time_text(round_trips_below(trips, 0.99)),
+			time_text(get_u64(p, "silent_ms") * 1000000));
+	}
+	table_end(&t, stdout);
+	json_decref(list);
+	return 0;
+}
+
+int
+show_peers(struct session *s, const struct options *o)
+{
+	struct table t;
+	size_t i;
+	int result;
+
+	if (o->all)
+		return show_counters(s, o);
+	json_t *p,
+		*list = ask_rows(s, o, "/pmx/peers", "node",
+			"no peers: [nodes] of the configuration names none but this node", &result);
+
+	if (list == NULL)
+		return result;
+	table_begin(&t,
+		">node|state|address|>epoch|>rtt|>rtt var|>rto|>cwnd bytes|"
+		">cwnd frames|>bytes in flight|>flows|name");
+	json_array_foreach(list, i, p) {
+		table_row(&t,
+			"%" PRIu64 "\t%s\t%s\t%08" PRIx64 "\t%s\t%s\t%s\t%" PRIu64 "\t%" PRIu64
+			"\t%" PRIu64 "\t%" PRIu64 "\t%s",
+			get_u64(p, "node"), get_text(p, "state"), get_text(p, "address"),
+			get_u64(p, "epoch"), time_text(get_u64(p, "rtt_ns")),
+			time_text(get_u64(p, "rtt_var_ns")), time_text(get_u64(p, "rto_ns")),
+			get_u64(p, "cwnd_bytes"), get_u64(p, "cwnd_frames"),
+			get_u64(p, "inflight_bytes"), get_u64(p, "flows"), get_text(p, "name"));
+	}
+	table_end(&t, stdout);
+	json_decref(list);
+	return 0;
+}
