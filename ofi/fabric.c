@@ -104,7 +104,12 @@ domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain *
 	if (d == NULL)
 		return -FI_ENOMEM;
 	snprintf(d->instance, sizeof(d->instance), "%s", info->domain_attr->name);
-	int result = pmx_node_attach(&d->node, info->domain_attr->name, NULL);
+	/* thin, unless the user says otherwise: without DPDK, which takes long to start */
+	const struct pmx_attach_params params = {
+		.size = sizeof(params),
+		.how = getenv("PMX_ATTACH") != NULL ? PMX_ATTACH_AUTO : PMX_ATTACH_THIN,
+	};
+	int result = pmx_node_attach(&d->node, info->domain_attr->name, &params);
 
 	if (result != 0) {
 		OFI_WARN(DOMAIN, "%s: %s\n", info->domain_attr->name, pmx_strerror(result));

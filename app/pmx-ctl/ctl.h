@@ -10,6 +10,7 @@
  *   pages.c       ... what it answers in pages  meaning.c      units and meanings of counters
  *   table.c       aligned output                doctor_host.c  doctor: the machine
  *   peers.c       peers                         top.c          top: all of it, as it changes
+ *   ping.c        ping: does a node answer      sample.c       ... all of it, at one moment
  *   doctor_node.c doctor: a running primary     doctor_left.c  doctor: what dead ones left
  *   doctor_mpi.c  doctor: Open MPI and libfabric
  *   plan.c        plan: collectives on a topology
@@ -48,6 +49,12 @@ struct options {
 		const char *save, *load; /* files of a plan */
 		const char *svg;         /* topology: where the picture goes */
 	} plan;
+};
+
+enum verdict {
+	OK,
+	WARN, /* works, but more slowly, or not for long */
+	FAIL, /* a primary cannot start or cannot work */
 };
 
 /* ------------------------------------------------------------------ print.c */
@@ -162,11 +169,21 @@ int show_reload(struct session *s, const struct options *o);
 /* Return the time below which that share of the round trips were, ns; 0: there are none. trips: as
  * /pmx/peer_counters has them. */
 uint64_t round_trips_below(const json_t *trips, double share);
+/* Find the first thing that a peer of /pmx/peers says of itself and that does not go together with
+ * this node, whose longest payload of a frame is `payload`. Return OK if there is none; otherwise
+ * write what, and *mend. */
+enum verdict peer_disagrees(const json_t *peer, uint64_t payload, char *what, size_t size,
+	const char **mend);
 /* Return how many frames of a peer of /pmx/peer_counters were dropped, for all reasons. */
 uint64_t peer_drops(const json_t *peer);
 int show_contexts(struct session *s, const struct options *o);
 int show_memory(struct session *s, const struct options *o);
 int show_groups(struct session *s, const struct options *o);
+
+/* ------------------------------------------------------------------ ping.c */
+
+/* Find out whether a node answers, named by number, name or address. Return the exit code. */
+int ping_node(const struct options *o, const char *which);
 
 /* ------------------------------------------------------------------ top.c */
 
@@ -200,12 +217,6 @@ int show_plan(const struct options *options);
 int show_topology(const struct options *options);
 
 /* ------------------------------------------------------------------ found.c, doctor*.c */
-
-enum verdict {
-	OK,
-	WARN, /* works, but more slowly, or not for long */
-	FAIL, /* a primary cannot start or cannot work */
-};
 
 struct doctor {
 	json_t *lines; /* array of {check, state, found, mend} */

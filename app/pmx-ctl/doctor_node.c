@@ -253,33 +253,14 @@ peers_in(json_t *peers, const char *state, char *names, size_t size)
 static bool
 check_terms(struct visit *v, const json_t *p)
 {
-	const uint64_t payload = get_u64(v->info, "payload_max"), its = get_u64(p, "says_payload");
-	const bool on = strcmp(get_text(p, "says_checksum"), "on") == 0;
+	char what[512];
+	const char *mend;
+	const enum verdict verdict = peer_disagrees(p, get_u64(v->info, "payload_max"), what,
+		sizeof(what), &mend);
 
-	if (get_u64(p, "other_version"))
-		tell(v, FAIL, "peers", "run one build on both",
-			"node %" PRIu64 " speaks version %" PRIu64 " of the protocol, this one %d: "
-			"no message passes",
-			get_u64(p, "node"), get_u64(p, "other_version"), WIRE_VERSION);
-	else if (get_u64(p, "unlike"))
-		tell(v, FAIL, "peers", "the same proto.checksum on both",
-			"node %" PRIu64 " '%s' has proto.checksum = %s, this one %s: no message "
-			"passes",
-			get_u64(p, "node"), get_text(p, "says_name"), on ? "on" : "off",
-			on ? "off" : "on");
-	else if (get_u64(p, "too_long"))
-		tell(v, FAIL, "peers", "a link.mtu that the network between the nodes passes",
-			"node %" PRIu64 " '%s' is reached, but not by frames with %" PRIu64
-			" bytes of payload: what is longer than a frame of 1200 ends with EMSGSIZE",
-			get_u64(p, "node"), get_text(p, "says_name"), get_u64(p, "too_long"));
-	else if (its != 0 && its != payload)
-		tell(v, WARN, "peers", "the same link.mtu on both",
-			"node %" PRIu64 " '%s' takes %" PRIu64 " bytes a frame, this one %" PRIu64
-			": what is longer ends with EMSGSIZE",
-			get_u64(p, "node"), get_text(p, "says_name"), its, payload);
-	else
-		return false;
-	return true;
+	if (verdict != OK)
+		tell(v, verdict, "peers", mend, "%s", what);
+	return verdict != OK;
 }
 
 static void

@@ -58,6 +58,13 @@ static const struct command {
 			"    --all          what went over them: frames, losses, round trips\n",
 	},
 	{
+		.name = "ping",
+		.help = "  ping NODE        does it answer, how fast, and if not, why? A number, "
+			"name or address\n"
+			"    --size BYTES   of a message (8); --times N (5); --watch SECS between "
+			"them (0.2)\n",
+	},
+	{
 		.name = "links",
 		.show = show_links,
 		.help = "  links            links of this node: traffic now, and which reach peers "
@@ -357,6 +364,8 @@ main(int argc, char **argv)
 			"--drain, --hold and --processes are options of freeze and park");
 	if (job != NULL && optind >= argc - 2)
 		return change_job(&o, job, argv[optind + 1]);
+	if (optind == argc - 2 && strcmp(argv[optind], "ping") == 0)
+		return ping_node(&o, argv[optind + 1]);
 	if (optind != argc - 1) {
 		print_usage(stderr);
 		return 2;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/proto/proto.h"
+#include "core/wire/wire.h"
 #include "ctl.h"
 
 uint64_t
@@ -23,6 +24,48 @@ round_trips_below(const json_t *trips, double share)
 			return (uint64_t)(PROTO_ROUND_TRIP_NS * (double)(1ull << i));
 	}
 	return 0;
+}
+
+enum verdict
+peer_disagrees(const json_t *p, uint64_t payload, char *what, size_t size, const char **mend)
+{
+	const uint64_t its = get_u64(p, "says_payload");
+	const bool on = strcmp(get_text(p, "says_checksum"), "on") == 0;
+
+	if (get_u64(p, "other_version")) {
+		*mend = "run one build on both";
+		snprintf(what, size,
+			"node %" PRIu64 " speaks version %" PRIu64 " of the protocol, this one %d: "
+			"no message passes",
+			get_u64(p, "node"), get_u64(p, "other_version"), WIRE_VERSION);
+		return FAIL;
+	}
+	if (get_u64(p, "unlike")) {
+		*mend = "the same proto.checksum on both";
+		snprintf(what, size,
+			"node %" PRIu64 " '%s' has proto.checksum = %s, this one %s: no message "
+			"passes",
+			get_u64(p, "node"), get_text(p, "says_name"), on ? "on" : "off",
+			on ? "off" : "on");
+		return FAIL;
+	}
+	if (get_u64(p, "too_long")) {
+		*mend = "a link.mtu that the network between the nodes passes";
+		snprintf(what, size,
+			"node %" PRIu64 " '%s' is reached, but not by frames with %" PRIu64
+			" bytes of payload: what is longer than a frame of 1200 ends with EMSGSIZE",
+			get_u64(p, "node"), get_text(p, "says_name"), get_u64(p, "too_long"));
+		return FAIL;
+	}
+	if (its != 0 && its != payload) {
+		*mend = "the same link.mtu on both";
+		snprintf(what, size,
+			"node %" PRIu64 " '%s' takes %" PRIu64 " bytes a frame, this one %" PRIu64
+			": what is longer ends with EMSGSIZE",
+			get_u64(p, "node"), get_text(p, "says_name"), its, payload);
+		return WARN;
+	}
+	return OK;
 }
 
 uint64_t

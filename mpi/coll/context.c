@@ -79,7 +79,12 @@ attach(void)
 		.size = sizeof(params),
 		.idle = options.has_threads ? PMX_IDLE_SPIN : PMX_IDLE_AUTO,
 	};
-	int e = pmx_node_attach(&node, options.instance, NULL);
+	/* as ofi/fabric.c does */
+	const struct pmx_attach_params attach_params = {
+		.size = sizeof(attach_params),
+		.how = how != NULL ? PMX_ATTACH_AUTO : PMX_ATTACH_THIN,
+	};
+	int e = pmx_node_attach(&node, options.instance, &attach_params);
 
 	if (e == 0)
 		e = pmx_context_open(&context, node, PMX_ANY_CONTEXT, &params);

@@ -15,4 +15,4 @@ case $(. /etc/os-release && echo "${VERSION_CODENAME:-}") in
 trixie) release=bookworm ;;
 *) release=trixie ;;
 esac
-exec "$(dirname "$0")/../chroot.sh" "${2:-$release}" suites 'test_*' links mpi ofi primary run secondaries
+exec "$(dirname "$0")/../chroot.sh" "${2:-$release}" suites 'test_*' links mpi mpi_collectives ofi primary run secondaries

@@ -66,6 +66,37 @@ holds peers__round_trips 'len(p0["round_trips"]) == 24 and 0 < sum(p0["round_tri
 holds peers__silence 'p0["silent_ms"] < 60000'
 "$ctl" --instance "${tag}0" peers --all >"$dir/out" && grep -q '^ *1 .* us' "$dir/out" && ok peers__table || not_ok peers__table "" "$dir/out"
 
+# ---- ping: whether it answers, and why not
+# pings NAME CODE TEXT ARGUMENTS...
+pings() {
+	timeout 100 "$ctl" --instance "${tag}0" ping "${@:4}" >"$dir/ping" 2>&1
+	[ $? -eq "$2" ] && grep -q -- "$3" "$dir/ping" && ok "ping__$1" || not_ok "ping__$1" "no '$3'" "$dir/ping"
+}
+pings answers 0 'node 1: 5 of 5 messages of 8 bytes were answered; there and back: least' 1
+pings by_address 0 '2 of 2 messages of 100000 bytes' 127.0.0.1 --size 100000 --times 2 --watch 0.1
+pings unknown 1 'node 7 is not in \[nodes\]' 7
+pings unknown_name 1 "has no node of that name" nobody.invalid
+timeout 60 "$ctl" --instance "${tag}0" --json ping 1 --times 3 --watch 0.1 >"$dir/ping" && python3 -c 'import json, sys
+d = json.load(sys.stdin)
+sys.exit(not (d["answered"] == d["sent"] == 3 and 0 < d["round_trip_us"]["least"] <= d["round_trip_us"]["most"]))' <"$dir/ping" && ok ping__json || not_ok ping__json "" "$dir/ping"
+end "${primaries[1]}"
+pings nobody_listens 1 'nobody listens at that port' 1 --times 1
+# again WHAT LINES: node 1 with another configuration
+again() {
+	sed "s/^\[proto\]/&\n$1/; ${2:-}" "$dir/1.ini.first" >"$dir/1.ini"
+	primary 1 --no-huge -m 128 --lcores "0@0" || not_ok watch__again "" "$dir/1.log"
+	primaries[1]=$last
+}
+cp "$dir/1.ini" "$dir/1.ini.first"
+again 'checksum = on'
+pings another_checksum 1 'has proto.checksum = on, this one off' 1 --times 1
+end "${primaries[1]}"
+again '' 's/^mtu = .*/mtu = 1400/'
+pings another_mtu 1 "node 1 '${tag}1' takes 1344 bytes a frame, this one 3944" 1 --size 3000 --times 1
+pings short_ones_pass 0 '1 of 1' 1 --times 1
+end "${primaries[1]}"
+again ''
+
 # ---- top
 "$ctl" --instance "${tag}0" top --batch --times 2 --watch 0.2 >"$dir/top" 2>&1 && [ "$(grep -c "^pmx-ctl top .*${tag}0" "$dir/top")" -eq 2 ] &&
 	grep -q '^node\*' "$dir/top" && ok top__prints || not_ok top__prints "" "$dir/top"
