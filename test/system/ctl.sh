@@ -127,7 +127,7 @@ check version says 0 '^pmx-ctl [0-9]+\.[0-9]+' --version
 check usage_no_command says 2 'Usage'
 check usage_unknown_command says 2 "'nonsense'.*there are stat" nonsense
 check usage_watch says 2 "'0'.*seconds" stat --watch 0
-check usage_all_of_contexts says 2 'options of stat' contexts --all
+check usage_all_of_contexts says 2 'option of stat and peers' contexts --all
 check none_runs says 1 "no primary runs.*$RUNTIME_DIRECTORY" stat
 check doctor__without_primary doctor_lines
 check doctor__mount_over_another unshare --mount sh -c "mount -t hugetlbfs -o pagesize=2M over /dev/hugepages && '$ctl' doctor >'$dir/out'; cat '$dir/out'

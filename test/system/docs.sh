@@ -278,6 +278,7 @@ if check docs__marked_blocks marked_blocks; then
 	for page in doc/*.md doc/*/*.md; do
 		page=${page%.md} page=${page//\//-}
 		[ "$page" = doc-guide-start ] || run_page "$page"
+		[ ${#terminals[@]} -eq 0 ] || check "docs__${page}_programs_stop" stop_terminals
 	done
 	readme_as_written
 fi
