@@ -10,7 +10,8 @@
 #   commands  the README's two commands, as they stand there and in that order
 #   turned    the same in the other order
 #   suites    builds, with warnings as errors, and runs these suites by test/run.sh
-#   packages  builds Debian packages, and in another fresh Debian, booted with systemd, installs, uses, upgrades and purges them
+#   packages  builds Debian packages, and in another fresh Debian, booted with systemd, installs, uses, upgrades and purges them;
+#             then in containers
 #   arm64     trixie's cross compiler and libraries: all is compiled and linked for ARM64; unit tests without an EAL run
 #             under qemu-user. As good a CPU as the emulator is: no test of memory order.
 # Takes root, mmdebstrap and the network. Unpacked packages are kept in PMX_CHROOTS (/var/cache/pmx-dpdk) for a week.
@@ -26,7 +27,7 @@ release=${1:-} mode=${2:-} suites=("${@:3}")
 case $release-$mode-${#suites[@]} in
 bookworm-commands-0 | trixie-commands-0 | bookworm-packages-0 | trixie-packages-0 | bookworm-turned-0 | trixie-turned-0 | arm64--0) ;;
 bookworm-suites-[1-9]* | trixie-suites-[1-9]*) ;;
-*) sed -n '4,19s/^#[ ]\{0,1\}//p' "$0" >&2; exit 2 ;;
+*) sed -n '4,20s/^#[ ]\{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
 name=chroot_$release${mode:+_$mode}
 work=$(mktemp -d "${TMPDIR:-/tmp}/pmx-chroot.XXXXXX") || exit 2
@@ -123,7 +124,6 @@ make_tree() {
 
 # packages that were unpacked within a week for the same list are used again
 unpack() {
-	local kept
 	kept=${PMX_CHROOTS:-/var/cache/pmx-dpdk}/$release-$(needed | sha256sum | cut -c 1-12).tar
 	if [ -f "$kept" ] && [ -n "$(find "$kept" -mtime -7)" ]; then
 		mkdir "$tree" && tar -C "$tree" -xpf "$kept"
@@ -248,6 +248,11 @@ packages() {
 	nsenter -t "$pid" -m -u -i -n -p -C env PATH=/usr/sbin:/usr/bin:/sbin:/bin timeout -k 5 900 /pmx-dpdk/packages_inside.sh || failed=1
 	kill -KILL "$child" && wait "$child" 2>/dev/null
 	child=
+	if command -v podman >/dev/null; then
+		"$root/test/containers.sh" "$tree/pmx-dpdk" "$kept" || failed=1
+	else
+		echo "ok containers # SKIP needs podman: dpdk-config/install.sh --tests=full"
+	fi
 }
 
 [ "$(id -u)" -eq 0 ] || { echo "ok $name # SKIP needs root"; exit 0; }

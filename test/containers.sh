@@ -6,9 +6,9 @@
 # their own, and applications in others, which have the folder of the sockets and nothing else: no privilege, another user, other
 # processes, no network. Prints "ok NAME" or "not ok NAME why". Takes root and podman.
 set -u
-cd "$1" || exit 2
-base=$2
 here=$(cd "$(dirname "$0")/../dpdk-config/containers" && pwd)
+base=$(realpath "$2")
+cd "$1" || exit 2
 failed=0
 dir=$(mktemp -d) && chmod 755 "$dir" || exit 2
 names=()
@@ -48,6 +48,7 @@ pod build --isolation=chroot --network=host "${limits[@]}" --build-arg BASE=loca
 pod build --isolation=chroot --network=host "${limits[@]}" --build-arg BASE=localhost/pmx-base --build-arg PROGRAM=example -t pmx-application -f "$here/Containerfile.application" . >log 2>&1 &&
 	ok containers_application__builds || not_ok containers_application__builds ""
 
+[ $failed -eq 0 ] || exit 1
 mkdir "$dir/sockets" "$dir/etc"
 for n in 0 1; do
 	cat >"$dir/etc/$n.ini" <<-END
@@ -63,7 +64,7 @@ for n in 0 1; do
 		mode = 0666
 		[limits]
 		mbufs = 8192
-		contexts = 4
+		contexts = 16
 		[nodes]
 		0 = 127.0.0.1:19100
 		1 = 127.0.0.1:19101

@@ -79,6 +79,8 @@ for i in 1 2 3; do
 done
 holds packages_ctl__sees_the_other bash -c 'pmx-ctl --instance pmx0 peers | grep -qw up && pmx-ctl --instance pmx1 stat'
 
+# one EAL's files, or two while one takes over
+files_of_one() { [ "$(find /run/dpdk -mindepth 1 -maxdepth 1 -name 'pmx0*' ! -type l | wc -l)" -eq 1 ]; }
 # ---- under load: another program takes over, is upgraded, is restarted
 for ((k = 0; k < applications; k++)); do
 	as_nobody touch $file 2>/dev/null || { touch $file; chmod 666 $file; }
@@ -90,6 +92,7 @@ holds packages_load__moves all_move
 before=$(main_pid)
 holds packages_reload__takes_over systemctl reload pmx-dpdk
 holds packages_reload__goes_on all_move
+wait_for files_of_one && ok packages_reload__leaves_no_files || not_ok packages_reload__leaves_no_files "$(ls -lR /run/dpdk)"
 after=$(main_pid)
 [ "$before" != "$after" ] && ! kill -0 "$before" 2>/dev/null && systemctl -q is-active pmx-dpdk && ok packages_reload__systemd_knows_the_main_process ||
 	not_ok packages_reload__systemd_knows_the_main_process "$before, then $after"
@@ -111,6 +114,7 @@ before=$after
 systemctl reload pmx-dpdk >log 2>&1 && not_ok packages_reload__another_size "it succeeded" || ok packages_reload__another_size
 [ "$(main_pid)" = "$before" ] && systemctl -q is-active pmx-dpdk && all_move && ok packages_reload__fails_and_the_old_goes_on ||
 	not_ok packages_reload__fails_and_the_old_goes_on "$before, then $(main_pid)"
+wait_for files_of_one && ok packages_reload__that_fails_leaves_no_files || not_ok packages_reload__that_fails_leaves_no_files "$(ls -lR /run/dpdk)"
 cp 0.ini /etc/pmx-dpdk/node.ini
 ./restart stop $file
 wait
@@ -127,6 +131,7 @@ holds packages_restart__moves all_move
 for i in 1 2 3; do
 	holds "packages_restart__$i" systemctl restart pmx-dpdk
 	holds "packages_restart__goes_on_$i" all_move
+	wait_for files_of_one && ok "packages_restart__leaves_no_files_$i" || not_ok "packages_restart__leaves_no_files_$i" "$(ls -lR /run/dpdk)"
 done
 ./restart stop $file
 wait
