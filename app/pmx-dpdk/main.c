@@ -647,7 +647,9 @@ start(int eal_argc, char **eal_argv, const struct eal_arguments *given_arguments
 	result = start_eal(eal_argc, eal_argv, given_arguments, config, eal_prefix, o->take_over);
 	if (result != 0)
 		return exit_code(result);
-	snprintf(dir, sizeof(dir), "%s", rte_eal_get_runtime_dir());
+	/* itself, even if the name still leads to the directory of a primary that took over */
+	if (realpath(rte_eal_get_runtime_dir(), dir) == NULL)
+		snprintf(dir, sizeof(dir), "%s", rte_eal_get_runtime_dir());
 	result = serve(o, config);
 	if (!given)
 		rte_eal_cleanup();
