@@ -85,7 +85,8 @@ start(struct pmx_node *n, const struct pmx_node_params *params, char *error, uin
 static unsigned
 poll(struct pmx_node *node)
 {
-	return engine_poll(&node->embedded->engines[0]);
+	/* a child of this process has it in its memory too, and must not run it */
+	return node->foreign ? 0 : engine_poll(&node->embedded->engines[0]);
 }
 
 static uint16_t

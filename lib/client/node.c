@@ -277,7 +277,7 @@ pmx_node_start(struct pmx_node **node, const struct pmx_node_params *given, char
 unsigned
 pmx_node_poll(struct pmx_node *node)
 {
-	return node->embedded != NULL && !node->foreign ? node->way->poll(node) : 0;
+	return node->way->poll != NULL ? node->way->poll(node) : 0;
 }
 
 /* The longest time for which the context number of a process that has just ended may stay in use:

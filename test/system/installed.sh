@@ -126,7 +126,7 @@ done
 
 unit=$root$prefix/lib/systemd/system/pmx-dpdk.service
 grep -q "^ExecStart=$prefix/$(option bindir)/pmx-dpdk " "$unit" && [ -f "$share/pmx-dpdk/configurations/nic.ini" ] &&
-	[ -x "$share/pmx-dpdk/hugepages.sh" ] && [ -x "$share/pmx-dpdk/pmx-slurm.sh" ] && ! grep -q '@' "$unit" &&
+	[ -x "$share/pmx-dpdk/hugepages.sh" ] && [ -x "$share/pmx-dpdk/pmx-slurm.sh" ] && ! grep -q '@[a-z]*@' "$unit" &&
 	ok installed__unit || not_ok installed__unit "" "$unit"
 if [ -x "$(command -v systemd-analyze)" ]; then
 	sed "s|$prefix/$(option bindir)|$bin|" "$unit" >"$dir/pmx-dpdk.service"

@@ -69,8 +69,12 @@ holds peers__silence 'p0["silent_ms"] < 60000'
 # ---- ping: whether it answers, and why not
 # pings NAME CODE TEXT ARGUMENTS...
 pings() {
-	timeout 100 "$ctl" --instance "${tag}0" ping "${@:4}" >"$dir/ping" 2>&1
-	[ $? -eq "$2" ] && grep -q -- "$3" "$dir/ping" && ok "ping__$1" || not_ok "ping__$1" "no '$3'" "$dir/ping"
+	says() {
+		timeout 100 "$ctl" --instance "${tag}0" ping "${@:4}" >"$dir/ping" 2>&1
+		[ $? -eq "$2" ] && grep -q -- "$3" "$dir/ping"
+	}
+	# a node that did not answer, and is there now, is asked again after a pause
+	wait_for 30 says "$@" && ok "ping__$1" || not_ok "ping__$1" "no '$3'" "$dir/ping"
 }
 pings answers 0 'node 1: 5 of 5 messages of 8 bytes were answered; there and back: least' 1
 pings by_address 0 '2 of 2 messages of 100000 bytes' 127.0.0.1 --size 100000 --times 2 --watch 0.1
