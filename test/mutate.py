@@ -47,14 +47,16 @@ for i in {1..100}; do [ -s serving ] && break; sleep 0.05; done
 """
 # a fuzz target with its corpus and changed inputs
 FUZZED = 'd=$(mktemp -d) && trap "rm -rf $d" EXIT && tar -C "$d" -xzf "$1/test/fuzz/corpus/$2.tar.gz" && cd "$d" && "$0/test/fuzzed_$2" "$d" "$3" 1'
+# what libpmx opens for secondaries, by its name in a build
+DPDK_PART = 'lib/libpmx-dpdk.so.' + re.search(r"\bversion: '([\d.]+)'", open(os.path.join(ROOT, 'meson.build')).read()).group(1)
 # system tests: the script, and the programs that it runs beside pmx-dpdk
 SCRIPTS = {
     'refused': ['app/pmx-ctl', 'test/thin'],
-    'thin.sh': ['app/pmx-ctl', 'test/spy', 'test/thin', 'lib/libpmx-dpdk.so'],
+    'thin.sh': ['app/pmx-ctl', 'test/spy', 'test/thin', DPDK_PART],
     'peer_death': ['app/pmx-ctl', 'app/pmx-perf'],
     'sleepers': ['app/pmx-ctl', 'test/sleepers'],
     'secondaries': ['app/pmx-ctl', 'test/secondaries'],
-    'restart': ['app/pmx-ctl', 'test/restart', 'test/secondaries', 'test/thin', 'lib/libpmx-dpdk.so'],
+    'restart': ['app/pmx-ctl', 'test/restart', 'test/secondaries', 'test/thin', DPDK_PART],
     'rails': ['app/pmx-ctl', 'test/rails'],
     'links': ['app/pmx-perf', 'test/net_ring'],
     'preempt': ['app/pmx-ctl', 'test/preempt', 'test/sleepers', 'test/stopped'],

@@ -83,7 +83,7 @@ END
 took verb 2
 
 if ! meson setup "$dir/build" "$tree" -Dbuildtype=debug -Doptimization=0 -Dlibfabric=disabled -Dmpi=disabled -Dpmix=disabled -Dman=disabled -Dwerror=true >"$dir/log" 2>&1 ||
-	! meson compile -C "$dir/build" pmx-dpdk pmx-ctl lib/pmx:shared_library >>"$dir/log" 2>&1; then
+	! meson compile -C "$dir/build" app/pmx-dpdk:executable pmx-ctl lib/pmx:shared_library >>"$dir/log" 2>&1; then
 	not_ok contributing__builds "" "$dir/log"
 	exit 1
 fi
