@@ -15,8 +15,6 @@ import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
 
-RETURNS = ("return", "retval")
-
 
 def escaped(text):
     """Text that troff takes as it stands; a line never begins with a request."""

@@ -37,8 +37,7 @@ ask(struct primary *p)
 	}
 	p->info = session_ask(&s, "/pmx/info", error);
 	p->stat = p->info ? session_ask(&s, "/pmx/stat", error) : NULL;
-	p->drops = p->stat ? session_ask(&s, "/pmx/drops", error) : NULL;
-	p->links = p->drops ? session_ask(&s, "/pmx/links", error) : NULL;
+	p->links = p->stat ? session_ask(&s, "/pmx/links", error) : NULL;
 	p->contexts = p->links ? ask_pages(&s, "/pmx/contexts", "context", error) : NULL;
 	p->peers = p->contexts ? ask_pages(&s, "/pmx/peers", "node", error) : NULL;
 	json_t *counters = p->peers ? ask_pages(&s, "/pmx/peer_counters", "node", error) : NULL;
@@ -89,7 +88,6 @@ sample_free(struct sample *s)
 
 		json_decref(p->info);
 		json_decref(p->stat);
-		json_decref(p->drops);
 		json_decref(p->links);
 		json_decref(p->peers);
 		json_decref(p->contexts);
@@ -119,6 +117,35 @@ sample_numbered(const json_t *list, const char *key, uint64_t number)
 			return item;
 	}
 	return NULL;
+}
+
+struct span
+span_of(const json_t *before, const json_t *item, const char *key, double seconds)
+{
+	return (struct span){sample_numbered(before, key, get_u64(item, key)), item, seconds};
+}
+
+double
+peer_window_used(const json_t *peer)
+{
+	const uint64_t window = get_u64(peer, "cwnd_bytes");
+
+	return window > 0 ? (double)get_u64(peer, "inflight_bytes") / (double)window : 0;
+}
+
+uint64_t
+round_trips_since(const json_t *before, const json_t *now, uint64_t counts[PROTO_ROUND_TRIPS])
+{
+	uint64_t all = 0;
+
+	for (size_t i = 0; i < PROTO_ROUND_TRIPS; i++) {
+		const json_int_t is = json_integer_value(json_array_get(now, i)),
+				 was = json_integer_value(json_array_get(before, i));
+
+		counts[i] = is > was ? (uint64_t)(is - was) : 0;
+		all += counts[i];
+	}
+	return all;
 }
 
 double

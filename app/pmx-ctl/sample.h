@@ -11,6 +11,8 @@
 
 #include <jansson.h>
 
+#include "core/proto/proto.h"
+
 #define PRIMARIES_MOST 32
 
 /* One primary: its answers, or why it gave none. */
@@ -18,8 +20,8 @@ struct primary {
 	char name[256];
 	bool is_up, is_dead; /* neither: it may not be asked, or does not answer */
 	char *error;
-	json_t *info, *stat, *drops, *links; /* objects: name -> value */
-	json_t *peers, *contexts;            /* arrays of objects; a peer has its counters too */
+	json_t *info, *stat, *links; /* objects: name -> value */
+	json_t *peers, *contexts;    /* arrays of objects; a peer has its counters too */
 };
 
 struct sample {
@@ -43,6 +45,14 @@ struct span {
 	double seconds;
 };
 
+/* Return the span of an item of a list, which had it before or not. */
+struct span span_of(const json_t *before, const json_t *item, const char *key, double seconds);
+/* Return which part of a peer's window is in flight; 1: it is at its bound. */
+double peer_window_used(const json_t *peer);
+/* Write for each bucket how many round trips came since before, which may be NULL. Return how
+ * many came in all. Both are round_trips of /pmx/peer_counters. */
+uint64_t round_trips_since(const json_t *before, const json_t *now,
+	uint64_t counts[PROTO_ROUND_TRIPS]);
 /* Return how fast a counter grows, a second. */
 double span_rate(const struct span *s, const char *key);
 /* Return how many frames of a peer are dropped a second. */

@@ -4,7 +4,6 @@
  * lines of text from two samples; a terminal shows them, and with --batch they are printed.
  */
 #include <inttypes.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -134,9 +133,7 @@ again_of(const struct span *s)
 static double
 used_of(const struct span *s)
 {
-	const double window = (double)get_u64(s->now, "cwnd_bytes");
-
-	return window > 0 ? (double)get_u64(s->now, "inflight_bytes") / window : 0;
+	return peer_window_used(s->now);
 }
 
 static const char *
@@ -250,7 +247,9 @@ compare(const void *a, const void *b)
 {
 	const double x = sorted_by->value(a), y = sorted_by->value(b);
 
-	return (x > y) - (x < y) == 0 ? 0 : ((x < y) == sorted_up ? -1 : 1);
+	const int order = (x > y) - (x < y);
+
+	return sorted_up ? order : -order;
 }
 
 /* Return a list's objects, each with what it was before, sorted by a column. The caller frees
@@ -269,8 +268,7 @@ sorted(const json_t *list, const json_t *before, const char *key, double seconds
 		exit(1);
 	}
 	json_array_foreach((json_t *)list, i, item)
-		rows[i] = (struct span){sample_numbered(before, key, get_u64(item, key)), item,
-			seconds};
+		rows[i] = span_of(before, item, key, seconds);
 	sorted_by = by;
 	sorted_up = by->value == number_of;
 	if (by->value != NULL)
@@ -338,16 +336,12 @@ add_round_trips(struct screen *s, const struct span *peer)
 {
 	const json_t *now = json_object_get(peer->now, "round_trips");
 	const json_t *then = json_object_get(peer->before, "round_trips");
-	int64_t counts[PROTO_ROUND_TRIPS], all = 0, most = 1;
+	uint64_t counts[PROTO_ROUND_TRIPS], most = 1;
 
-	for (unsigned pass = 0; pass < 2 && all == 0; pass++) {
-		for (unsigned i = 0; i < PROTO_ROUND_TRIPS; i++) {
-			counts[i] = json_integer_value(json_array_get(now, i)) -
-				(pass == 0 ? json_integer_value(json_array_get(then, i)) : 0);
-			all += counts[i];
-			most = counts[i] > most ? counts[i] : most;
-		}
-	}
+	if (round_trips_since(then, now, counts) == 0)
+		round_trips_since(NULL, now, counts);
+	for (unsigned i = 0; i < PROTO_ROUND_TRIPS; i++)
+		most = counts[i] > most ? counts[i] : most;
 	add_line(s, "  round trips below: half %s, 99 %% %s",
 		time_text(round_trips_below(now, 0.5)), time_text(round_trips_below(now, 0.99)));
 	for (unsigned i = 0; i < PROTO_ROUND_TRIPS; i++) {
@@ -355,9 +349,8 @@ add_round_trips(struct screen *s, const struct span *peer)
 
 		if (counts[i] == 0)
 			continue;
-		memset(bar, '#', (size_t)(1 + 39 * counts[i] / most));
-		bar[1 + 39 * counts[i] / most] = 0;
-		add_line(s, "  %11s %8" PRId64 " %s",
+		memset(bar, '#', 1 + 39 * counts[i] / most);
+		add_line(s, "  %11s %8" PRIu64 " %s",
 			time_text((uint64_t)(PROTO_ROUND_TRIP_NS * (double)(1ull << i))), counts[i],
 			bar);
 	}
@@ -559,7 +552,7 @@ static void
 follow(const char *name, double seconds, struct screen *s)
 {
 	struct sample *before = NULL, *now = sample_take(name);
-	struct look look = {.sort = {[PEERS] = 0, [CONTEXTS] = 0}};
+	struct look look = {0};
 	int64_t next = clock_ms();
 	bool goes_on = true;
 

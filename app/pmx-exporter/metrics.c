@@ -214,14 +214,6 @@ peer_in_flight(const json_t *peer)
 	return (double)get_u64(peer, "inflight_bytes");
 }
 
-static double
-peer_full(const json_t *peer)
-{
-	const uint64_t window = get_u64(peer, "cwnd_bytes");
-
-	return window > 0 ? (double)get_u64(peer, "inflight_bytes") / (double)window : 0;
-}
-
 static void
 put_round_trips(const struct writer *w, const struct primary *p, const json_t *peer)
 {
@@ -290,7 +282,8 @@ put_peers(const struct writer *w)
 	put_of_peers(w, "peer_in_flight_bytes", "gauge", "what is in flight to the node", NULL,
 		peer_in_flight);
 	put_of_peers(w, "peer_window_used_ratio", "gauge",
-		"1: as much is in flight as may be, so the node is at its bound", NULL, peer_full);
+		"1: as much is in flight as may be, so the node is at its bound", NULL,
+		peer_window_used);
 	for (unsigned i = 0; i < PROTO_PEER_COUNTER_COUNT; i++) {
 		const struct proto_counter_info *c = &proto_peer_counter_info[i];
 		char name[64];

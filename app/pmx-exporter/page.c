@@ -118,11 +118,7 @@ put_peers(FILE *out, const struct primary *p, const struct primary *before, doub
 	      "<th>dropped/s<th>window used<th>silent</tr>\n",
 		out);
 	json_array_foreach(p->peers, i, peer) {
-		const struct span s = {before
-				? sample_numbered(before->peers, "node", get_u64(peer, "node"))
-				: NULL,
-			peer, seconds};
-		const uint64_t window = get_u64(peer, "cwnd_bytes");
+		const struct span s = span_of(before ? before->peers : NULL, peer, "node", seconds);
 
 		fprintf(out, "<tr><td>%" PRIu64 "<td class=t>", get_u64(peer, "node"));
 		put(out, get_text(peer, "name"));
@@ -136,8 +132,7 @@ put_peers(FILE *out, const struct primary *p, const struct primary *before, doub
 			rate_text(8 * span_rate(&s, "rx_bytes")),
 			rate_text(8 * span_rate(&s, "tx_bytes")),
 			rate_text(span_rate(&s, "tx_retransmits")), rate_text(span_drops(&s)),
-			window ? 100.0 * (double)get_u64(peer, "inflight_bytes") / (double)window
-			       : 0.0,
+			100 * peer_window_used(peer),
 			time_text(get_u64(peer, "silent_ms") * 1000000));
 	}
 	fputs("</table>\n", out);
@@ -149,26 +144,21 @@ put_heat_row(FILE *out, const json_t *peer, const json_t *before)
 {
 	const json_t *now = json_object_get(peer, "round_trips");
 	const json_t *then = json_object_get(before, "round_trips");
-	double counts[PROTO_ROUND_TRIPS] = {0}, all = 0;
+	uint64_t counts[PROTO_ROUND_TRIPS];
+	const uint64_t all = round_trips_since(then, now, counts);
 
-	for (unsigned i = 0; i < PROTO_ROUND_TRIPS; i++) {
-		counts[i] = (double)(json_integer_value(json_array_get(now, i)) -
-			json_integer_value(json_array_get(then, i)));
-		counts[i] = counts[i] > 0 ? counts[i] : 0;
-		all += counts[i];
-	}
-	if (all <= 0)
+	if (all == 0)
 		return;
 	fprintf(out, "<tr><td>%" PRIu64 " ", get_u64(peer, "node"));
 	put(out, get_text(peer, "name"));
 	for (unsigned i = 0; i < PROTO_ROUND_TRIPS; i++) {
-		const double share = counts[i] / all;
+		const double share = (double)counts[i] / (double)all;
 		/* so that one in ten thousand is seen */
 		const double depth = share > 0 ? fmax(0.08, 1 + log10(share) / 4) : 0;
 
 		fprintf(out, "<td style=\"background:rgba(196,56,23,%.2f)\"", depth);
 		if (share > 0)
-			fprintf(out, " title=\"%.0f of %.0f\">%s", counts[i], all,
+			fprintf(out, " title=\"%" PRIu64 " of %" PRIu64 "\">%s", counts[i], all,
 				share >= 0.01 ? "" : "&middot;");
 		else
 			fputc('>', out);
@@ -219,10 +209,8 @@ put_contexts(FILE *out, const struct primary *p, const struct primary *before, d
 	      "held<th>unread</tr>\n",
 		out);
 	json_array_foreach(p->contexts, i, c) {
-		const struct span s = {
-			before ? sample_numbered(before->contexts, "context", get_u64(c, "context"))
-			       : NULL,
-			c, seconds};
+		const struct span s = span_of(before ? before->contexts : NULL, c, "context",
+			seconds);
 
 		fprintf(out,
 			"<tr><td>%" PRIu64 "<td class=t>%s<td>%" PRIu64
