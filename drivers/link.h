@@ -48,6 +48,18 @@ enum link_encap {
 	LINK_ENCAP_NONE,  /* the driver's transport has its own framing (kernel UDP socket, loop) */
 };
 
+/* An own IPv4 address and its network. */
+struct link_net {
+	uint32_t ip;   /* host order */
+	uint32_t bits; /* that all addresses of the network share; 0: all peers are in it */
+};
+
+/* The router to other networks. */
+struct link_gateway {
+	uint32_t ip;               /* host order; 0: not known */
+	struct rte_ether_addr mac; /* zero: found by ARP */
+};
+
 /* The configuration of one link. */
 struct link_config {
 	char driver[LINK_NAME_MAX];   /* a name of LINK_DRIVERS */
@@ -56,20 +68,23 @@ struct link_config {
 	char listen[LINK_ADDR_MAX];   /* udp: local "address:port" */
 	char fault[LINK_OPTIONS_MAX]; /* fault model's options, "" = none: see fault_model.h */
 	enum link_encap encap;
-	uint16_t ethertype; /* host order */
-	uint16_t vlan;      /* 1..4094 */
-	uint16_t udp_port;  /* encap = udp: destination port */
-	uint32_t ip;        /* encap = udp: own IPv4 address, host order */
-	uint32_t mtu;       /* PM header + payload + encapsulation beyond Ethernet,
-			     * bytes */
-	uint32_t queues;    /* queues wanted: one for each engine */
+	uint16_t ethertype;  /* host order */
+	uint16_t vlan;       /* 1..4094 */
+	uint16_t udp_port;   /* encap = udp: destination port */
+	struct link_net net; /* encap = udp: own address and network */
+	char gateway_text[LINK_ADDR_MAX];
+	struct link_gateway gateway; /* encap = udp: of peers outside the network */
+	uint32_t mtu;                /* PM header + payload + encapsulation beyond Ethernet,
+				      * bytes */
+	uint32_t queues;             /* queues wanted: one for each engine */
 	uint32_t rx_descriptors;
 	uint32_t tx_descriptors;
 };
 
 /* The address of a peer: what the driver needs to send a frame to it. */
 struct link_addr {
-	struct rte_ether_addr mac; /* ethdev; with encap = udp the next hop's: peer or router */
+	struct rte_ether_addr mac; /* ethdev; with encap = udp the next hop's: peer or router; zero:
+				    * found by ARP */
 	bool v6;                   /* ip6 is valid instead of ip; driver udp only */
 	uint16_t port;             /* udp and encap = udp: host order */
 	uint32_t ip;               /* udp and encap = udp: IPv4, host order */
@@ -157,6 +172,13 @@ int link_open(struct link *l, const struct link_config *config, uint16_t node,
 void link_close(struct link *l);
 /* Make the checks of link_open that open nothing. Returns 0, or -EINVAL and a sentence. */
 int link_check(const struct link_config *config, char *error, size_t error_size);
+
+/* Return whether an address is in the network, which is in reach without a router. */
+static inline bool
+link_is_near(const struct link_net *net, uint32_t ip)
+{
+	return net->bits == 0 || ((net->ip ^ ip) >> (32 - net->bits)) == 0;
+}
 
 /* Parse a number that consists of digits only, has no leading 0 (so there is one way to write
  * each), and is at most max. *out is set only if this returns true. */

@@ -180,6 +180,7 @@ static const struct {
 	{"rx_no_mbuf", "raise limits.mbufs"},
 	{"rx_too_long", "the same link.mtu on all nodes"},
 	{"tx_refused", "raise link.tx_descriptors, or lower proto.path_frames"},
+	{"tx_no_neighbour", "see 'pmx-ctl peers', and link.gateway if the peer is behind a router"},
 	{"tx_stuck", "a link took no frames: 'pmx-ctl links'"},
 	{"faults", "take link.fault out, unless it is a test"},
 };

@@ -40,6 +40,16 @@ peer_disagrees(const json_t *p, uint64_t payload, char *what, size_t size, const
 			get_u64(p, "node"), get_u64(p, "other_version"), WIRE_VERSION);
 		return FAIL;
 	}
+	if (get_u64(p, "unanswered")) {
+		*mend = "see whether that host runs, its address in [nodes], and link.gateway if "
+			"it is a router";
+		snprintf(what, size,
+			"nobody on link %" PRIu64
+			" answers ARP for %s, the next hop to node %" PRIu64 ", %s",
+			get_u64(p, "link"), get_text(p, "next_hop_ip"), get_u64(p, "node"),
+			get_text(p, "address"));
+		return FAIL;
+	}
 	if (get_u64(p, "unlike")) {
 		*mend = "the same proto.checksum on both";
 		snprintf(what, size,

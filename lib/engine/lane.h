@@ -30,6 +30,7 @@
 #include "engine/service.h"
 #include "link.h"
 #include "memory/memory.h"
+#include "core/arp/arp.h"
 #include "core/proto/proto.h"
 #include "core/wire/siphash.h"
 #include "core/wire/wire.h"
@@ -52,6 +53,7 @@
 	X(sleeps, "events", "times the lcore slept")                                               \
 	X(wakeups, "events", "sleeping applications woken")                                        \
 	X(rx_frames, "frames", "frames taken from links")                                          \
+	X(rx_arp, "frames", "of ARP, on links with encap = udp")                                   \
 	X(drop_foreign, "frames", "of other protocols on the same port")                           \
 	X(drop_short, "frames", "too short for their encapsulation and header")                    \
 	X(drop_bad_ip, "frames",                                                                   \
@@ -70,6 +72,8 @@
 	X(tx_still_queued, "frames", "retransmissions copied: the port still has the first")       \
 	X(tx_no_mbuf, "frames", "control frames not sent: no mbuf")                                \
 	X(tx_unknown_node, "frames", "for a node that [nodes] does not have")                      \
+	X(tx_no_neighbour, "frames",                                                               \
+		"of encap = udp not sent: nobody answers ARP for their next hop")                  \
 	X(tx_stuck, "frames", "dropped: their link took none for 1 ms, and others wait")           \
 	X(submissions, "messages", "messages taken from applications")                             \
 	X(bad_submissions, "slots", "malformed submissions of applications, refused")              \
@@ -296,6 +300,8 @@ struct peer {
 	bool known;   /* never true of the node itself */
 	bool plain;   /* encap needs no finishing, and fits 16 bytes; never true with `several` */
 	bool several; /* it has several links: the rest is of the first, rails.h chooses */
+	uint32_t neighbour; /* encap = udp: the next hop, whose address replaces the one in encap;
+			     * 0: none */
 } __rte_cache_aligned;
 
 struct tx_queue {
@@ -424,7 +430,11 @@ struct node {
 	unsigned link_count; /* highest used + 1 */
 	/* Frames of lanes without a transmit queue of their own; lane 0 sends them. */
 	struct rte_ring *handover[CONFIG_LINKS_MAX];
-	struct peer *peers;         /* by node number */
+	struct arp arp; /* next hops of links with encap = udp: neighbours.h */
+	struct arp_port arp_port[CONFIG_LINKS_MAX];
+	_Atomic uint64_t address_taken[CONFIG_LINKS_MAX]; /* who else has the link's IP address, as
+							   * twin.mac; 0: nobody */
+	struct peer *peers;                               /* by node number */
 	struct peer *peers_by_link; /* of each peer on each of its links: node_peer; NULL: there is
 				     * one link */
 	struct peer multicast[CONFIG_LINKS_MAX]; /* several nodes at once, by the link */

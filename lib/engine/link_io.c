@@ -22,17 +22,21 @@
 #include "engine/deliver.h"
 #include "engine/link_io.h"
 #include "engine/local.h"
+#include "engine/neighbours.h"
 #include "engine/rails.h"
 
 /* ------------------------------------------------------------------ encapsulation */
 
-/* Write what precedes the PM header of a frame to that address. node: for its UDP source port. */
-static void
-encap_set(const struct node *n, struct peer *peer, uint8_t link, const struct link_addr *to,
+/* Write what precedes the PM header of a frame to that address. node: for its UDP source port.
+ * Return 0; -ENOSPC: there are too many next hops. */
+static int
+encap_set(struct node *n, struct peer *peer, uint8_t link, const struct link_addr *to,
 	uint16_t node)
 {
 	const struct link *l = &n->links[link];
 	const struct link_config *c = &l->config;
+	struct rte_ether_addr mac = to->mac;
+	int result = 0;
 
 	peer->known = true;
 	peer->link = link;
@@ -42,8 +46,10 @@ encap_set(const struct node *n, struct peer *peer, uint8_t link, const struct li
 		(struct rte_ether_hdr *)(peer->encap + LINK_ENCAP_MAX - peer->encap_len);
 
 	if (c->encap == LINK_ENCAP_NONE)
-		return;
-	rte_ether_addr_copy(&to->mac, &eth->dst_addr);
+		return 0;
+	if (c->encap == LINK_ENCAP_UDP)
+		result = neighbour_of(n, peer, link, to, &mac);
+	rte_ether_addr_copy(&mac, &eth->dst_addr);
 	rte_ether_addr_copy(&l->mac, &eth->src_addr);
 	eth->ether_type = rte_cpu_to_be_16(c->ethertype);
 	if (c->encap == LINK_ENCAP_VLAN) {
@@ -63,13 +69,14 @@ encap_set(const struct node *n, struct peer *peer, uint8_t link, const struct li
 		ip->fragment_offset = rte_cpu_to_be_16(RTE_IPV4_HDR_DF_FLAG);
 		ip->time_to_live = 64;
 		ip->next_proto_id = IPPROTO_UDP;
-		ip->src_addr = rte_cpu_to_be_32(c->ip);
+		ip->src_addr = rte_cpu_to_be_32(c->net.ip);
 		ip->dst_addr = rte_cpu_to_be_32(to->ip);
 		/* each path has its own source port, by which ECMP and RSS spread the paths */
 		udp->src_port = rte_cpu_to_be_16(
 			(uint16_t)(49152 + (n->config.id * 251u + node * 17u) % 16384));
 		udp->dst_port = rte_cpu_to_be_16(to->port);
 	}
+	return result;
 }
 
 int
@@ -83,12 +90,16 @@ peer_set(struct node *n, uint16_t node, const struct config_peer *p)
 		int result = l->ops->add_peer != NULL ? l->ops->add_peer(l, node, &p->addr[link])
 						      : 0;
 
+		if (result == 0 && n->peers_by_link != NULL)
+			result = encap_set(n, node_peer(n, node, link), (uint8_t)link,
+				&p->addr[link], node);
 		if (result != 0)
 			return result;
-		if (n->peers_by_link != NULL)
-			encap_set(n, node_peer(n, node, link), (uint8_t)link, &p->addr[link], node);
 	}
-	encap_set(n, &n->peers[node], (uint8_t)first, &p->addr[first], node);
+	const int result = encap_set(n, &n->peers[node], (uint8_t)first, &p->addr[first], node);
+
+	if (result != 0)
+		return result;
 	n->peers[node].several = p->links != 1u << first;
 	n->peers[node].plain &= !n->peers[node].several;
 	return 0;
@@ -98,6 +109,9 @@ void
 peer_unset(struct node *n, uint16_t node)
 {
 	n->peers[node].known = n->peers[node].plain = n->peers[node].several = false;
+	neighbour_leave(n, &n->peers[node]);
+	for (unsigned i = 0; n->peers_by_link != NULL && i < n->link_count; i++)
+		neighbour_leave(n, node_peer(n, node, i));
 }
 
 /* Frames to several nodes at once have one of the Ethernet addresses 03:50:4D:xx:xx:xx, by their
@@ -173,6 +187,10 @@ udp_encap_of(struct engine *e, const struct link *l, struct rte_mbuf *m)
 	const struct rte_ipv4_hdr *ip = (const struct rte_ipv4_hdr *)(eth + 1);
 	uint32_t room = m->data_len - (uint32_t)sizeof(*eth), head, len, bytes;
 
+	if (eth->ether_type == rte_cpu_to_be_16(ARP_ETHERTYPE)) {
+		neighbour_frame(e, l, m);
+		return 0;
+	}
 	if (eth->ether_type != rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4)) {
 		ENGINE_COUNT(e, drop_foreign);
 		return 0;
@@ -187,7 +205,7 @@ udp_encap_of(struct engine *e, const struct link *l, struct rte_mbuf *m)
 	const bool to_group = (rte_be_to_cpu_32(ip->dst_addr) & 0xFFFF0000) == MULTICAST_IP;
 
 	if (ip->next_proto_id != IPPROTO_UDP ||
-		(ip->dst_addr != rte_cpu_to_be_32(l->config.ip) && !to_group)) {
+		(ip->dst_addr != rte_cpu_to_be_32(l->config.net.ip) && !to_group)) {
 		ENGINE_COUNT(e, drop_foreign);
 		return 0;
 	}
@@ -642,8 +660,11 @@ put_head(struct engine *e, struct rte_mbuf *m, const struct proto_out *o, const 
 		h->crc = wire_be32(
 			checksum(h, h + 1, m->data_len - peer->encap_len - WIRE_HDR_BYTES));
 	}
-	if (peer->encap_len == 42)
+	if (peer->encap_len == 42) {
+		if (peer->neighbour != 0)
+			neighbour_put(e, peer, at);
 		finish_udp(at, m->pkt_len - peer->encap_len);
+	}
 }
 
 static __rte_noinline void
@@ -660,6 +681,8 @@ frame_out_checked(struct engine *e, const struct proto_out *o, const struct peer
 		peer = lane_rails_route(e, o);
 		q = &e->txq[peer->link];
 	}
+	if (unlikely(peer->neighbour != 0) && !neighbour_ready(e, peer))
+		return;
 	m = frame_of(e, o, peer);
 	if (unlikely(m == NULL))
 		return;
@@ -790,6 +813,8 @@ link_ask(struct engine *e, uint16_t node, unsigned link, uint16_t lane, uint32_t
 		.session = proto_session(e->proto, node),
 		.seq = round,
 	};
+	if (peer->neighbour != 0 && !neighbour_ready(e, peer))
+		return;
 	struct rte_mbuf *m = q->n < TX_QUEUE - BURST_MAX ? frame_of(e, &o, peer) : NULL;
 
 	if (m == NULL)
@@ -817,6 +842,8 @@ engine_announce(struct engine *e)
 		struct rte_mbuf *m;
 
 		/* who has the same IP address is found by ARP */
+		if (encap == LINK_ENCAP_UDP)
+			neighbour_announce(e, i);
 		if (!n->links[i].multicast ||
 			(encap != LINK_ENCAP_ETHER && encap != LINK_ENCAP_VLAN) ||
 			q->n >= TX_QUEUE - BURST_MAX || (m = frame_of(e, &o, &all)) == NULL)

@@ -52,9 +52,9 @@ check_link(const struct config *c, unsigned i, struct config_fault *f)
 		return refuse(f, section, NULL, "without [link %u]: number links from 0", i - 1);
 	if (link_check(l, why, sizeof(why)) != 0)
 		return refuse(f, section, NULL, "%s", why);
-	if (l->encap == LINK_ENCAP_UDP && l->ip == 0)
+	if (l->encap == LINK_ENCAP_UDP && l->net.ip == 0)
 		return refuse(f, section, "ip",
-			"with encap = udp the own address must be given: ip = IPv4");
+			"with encap = udp the own address must be given: ip = IPv4/bits");
 	for (unsigned k = 0; k < i; k++) {
 		if (same_port(l, &c->links[k].link))
 			return refuse(f, section, NULL, "has the same port as [link %u]", k);
@@ -82,6 +82,13 @@ check_peer(const struct config *c, uint32_t node, uint32_t link, struct config_f
 			"is reached over [link %u], %s: give its %s address, as 10.0.0.2 or "
 			"10.0.0.2:18515",
 			link, sockets ? "driver = udp" : "encap = udp", sockets ? "IP" : "IPv4");
+	if (l->encap == LINK_ENCAP_UDP && !link_is_near(&l->net, addr->ip) &&
+		rte_is_zero_ether_addr(&addr->mac) && l->gateway.ip == 0 &&
+		rte_is_zero_ether_addr(&l->gateway.mac))
+		return refuse(f, "nodes", name,
+			"is outside the network of [link %u] ip, and no router is known: give "
+			"link.gateway = IPv4",
+			link);
 	if (by_ip && addr->port == 0)
 		return refuse(f, "nodes", name, "port 0 is nobody's");
 	if (!by_ip && (addr->ip != 0 || addr->v6))

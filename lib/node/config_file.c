@@ -19,6 +19,7 @@
 #include "channel/instance.h"
 #include "node/check.h"
 #include "node/config_file.h"
+#include "node/gateway.h"
 #include "node/keys.h"
 
 #define IP4_AND_UDP 28 /* bytes of headers */
@@ -127,12 +128,29 @@ set_number(const struct reader *r, const struct key *k, const char *section, con
 	return 0;
 }
 
+/* Read "IPv4" or "IPv4/bits". */
+static bool
+read_network(const char *text, struct link_net *net)
+{
+	char address[INET_ADDRSTRLEN];
+	const size_t len = strcspn(text, "/");
+	struct in_addr ip;
+
+	snprintf(address, sizeof(address), "%.*s", (int)len, text);
+	net->bits = 0;
+	if (len >= sizeof(address) || inet_pton(AF_INET, address, &ip) != 1 ||
+		(text[len] != 0 &&
+			(!whole_number(text + len + 1, 31, &net->bits) || net->bits == 0)))
+		return false;
+	net->ip = ntohl(ip.s_addr);
+	return true;
+}
+
 static int
 set_key(const struct reader *r, const struct key *k, const char *section, const char *value,
 	void *base)
 {
 	void *at = (char *)base + k->offset;
-	struct in_addr ip;
 	int choice;
 
 	switch (k->kind) {
@@ -170,11 +188,11 @@ set_key(const struct reader *r, const struct key *k, const char *section, const 
 				"'%s' is no name: " INSTANCE_NAME_RULE, value);
 		snprintf(at, k->max, "%s", value);
 		return 0;
-	case KIND_IPV4:
-		if (inet_pton(AF_INET, value, &ip) != 1)
-			return complain(r, section, k->name, 0, "'%s' is not an IPv4 address",
+	case KIND_NETWORK:
+		if (!read_network(value, at))
+			return complain(r, section, k->name, 0,
+				"'%s' is not an IPv4 address, with or without /bits from 1 to 31",
 				value);
-		*(uint32_t *)at = ntohl(ip.s_addr);
 		return 0;
 	}
 	return -1;
@@ -448,6 +466,10 @@ add_peer_links(const struct reader *r, uint32_t node, const char *name, const ch
 				value, link);
 		*at = *addr;
 		at->port = r->config->links[link].link.udp_port;
+		/* with encap = udp it is found by ARP */
+		if (r->config->links[link].link.encap != LINK_ENCAP_UDP &&
+			rte_is_zero_ether_addr(&at->mac))
+			config_made_up_mac(node, &at->mac);
 		int kind = read_peer_address(r, node, name, where, value, link, at);
 
 		if (kind < 0 || (kind == 2 && check_family(r, name, value, link, at) != 0))
@@ -477,7 +499,6 @@ read_peer(const struct reader *r, uint32_t node, const char *name, const char *v
 		struct link_addr addr = {0};
 		uint32_t links = 0;
 
-		config_made_up_mac(node, &addr.mac);
 		while ((word = strtok_r(NULL, " \t", &save)) != NULL && is_peer_option(word)) {
 			if (read_peer_option(r, name, word, &links, &addr,
 				    &r->config->peers[node]) != 0)
@@ -641,7 +662,7 @@ read_links(const struct reader *r, struct rte_cfgfile *file)
 {
 	for (unsigned i = 0; i < CONFIG_LINKS_MAX; i++) {
 		struct config_link *l = &r->config->links[i];
-		char section[16];
+		char section[16], why[256];
 
 		snprintf(section, sizeof(section), "link %u", i);
 		if (!rte_cfgfile_has_section(file, section))
@@ -654,6 +675,8 @@ read_links(const struct reader *r, struct rte_cfgfile *file)
 			l->link.encap = LINK_ENCAP_NONE;
 		else if (l->link.encap == LINK_ENCAP_NONE)
 			return complain(r, section, "encap", 0, "none is for driver udp and loop");
+		if (gateway_read(&l->link, why, sizeof(why)) != 0)
+			return complain(r, section, "gateway", 0, "%s", why);
 		if (l->link.mtu == 0)
 			l->link.mtu = default_mtu(&l->link);
 	}

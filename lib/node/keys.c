@@ -72,8 +72,13 @@ const struct key node_config_keys[] = {
 		"of raw frames; the default is the IEEE's for local experiments"},
 	{"link", "vlan", KIND_U16, OF_LINK(vlan), 1, 4094, "1", "VLAN id", "encap = vlan"},
 	{"link", "udp_port", KIND_U16, OF_LINK(udp_port), 1, 65535, "18515", "port", "encap = udp"},
-	{"link", "ip", KIND_IPV4, OF_LINK(ip), 0, 0, "0.0.0.0", "IPv4",
-		"encap = udp: own address, which the kernel must not have"},
+	{"link", "ip", KIND_NETWORK, OF_LINK(net), 0, 0, "0.0.0.0", "IPv4[/bits]",
+		"encap = udp: own address, which the kernel must not have, and its network; "
+		"without bits all peers are taken to be in it"},
+	{"link", "gateway", KIND_TEXT, OF_LINK(gateway_text), TEXT(link_config, gateway_text),
+		"auto", "IPv4|MAC|auto",
+		"encap = udp: the router to peers outside that network; auto: the one of the "
+		"kernel's default route, if it is in the network"},
 	{"link", "mtu", KIND_AUTO, OF_LINK(mtu), 256, 65000, "auto", "bytes",
 		"longest frame behind the Ethernet header; driver udp: longest datagram, without "
 		"IP and UDP headers; the same on all nodes; auto: what fits Ethernet's 1500, for "
@@ -296,8 +301,9 @@ value_bytes(const struct key *k, const char *at)
 	case KIND_U32:
 	case KIND_AUTO:
 	case KIND_CHOICE:
-	case KIND_IPV4:
 		break;
+	case KIND_NETWORK:
+		return sizeof(struct link_net);
 	}
 	return sizeof(uint32_t);
 }

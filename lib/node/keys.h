@@ -15,9 +15,9 @@ enum kind {
 	KIND_CHOICE, /* choices separated by '|', stored as their index */
 	KIND_DRIVER, /* name of a link's driver */
 	KIND_TEXT,
-	KIND_NAME, /* name of an instance, which is a part of paths (lib/channel/instance.h) */
-	KIND_IPV4,
-	KIND_AUTO, /* U32, or auto, stored as 0 */
+	KIND_NAME,    /* name of an instance, which is a part of paths (lib/channel/instance.h) */
+	KIND_NETWORK, /* own IPv4 address, with or without the length of its network's prefix */
+	KIND_AUTO,    /* U32, or auto, stored as 0 */
 };
 
 struct key {

@@ -20,6 +20,7 @@
 
 #include "engine/contexts.h"
 #include "engine/link_io.h"
+#include "engine/neighbours.h"
 #include "engine/rails.h"
 #include "engine/turns.h"
 #include "memory/memory.h"
@@ -195,7 +196,7 @@ make_peers(struct node *n)
 	if (config_link_count(c) > 1)
 		n->peers_by_link = rte_zmalloc("pmx_peers_by_link",
 			sizeof(*n->peers) * c->nodes_max * CONFIG_LINKS_MAX, 0);
-	if (n->peers == NULL || n->announced == NULL ||
+	if (n->peers == NULL || n->announced == NULL || neighbours_make(n) != 0 ||
 		(n->peers_by_link == NULL && config_link_count(c) > 1))
 		return fail(n, -ENOMEM, "no memory for limits.nodes = %u", c->nodes_max);
 	for (uint32_t i = 0; i < c->nodes_max; i++) {
@@ -550,6 +551,7 @@ node_stop(struct node *n)
 	mappings_free(&n->mappings);
 	rte_free(n->engines);
 	free(n->channels);
+	neighbours_free(n);
 	rte_free(n->peers);
 	rte_free(n->announced);
 	rte_free(n->peers_by_link);

@@ -33,6 +33,7 @@ static struct {
 		uint32_t back; /* struct announced */
 	} * peers;             /* by node number */
 	bool link_up[CONFIG_LINKS_MAX];
+	uint64_t taken_by[CONFIG_LINKS_MAX]; /* node.address_taken */
 	uint32_t looks, twins, twin_epoch;
 } seen;
 
@@ -235,6 +236,24 @@ look_at_terms(const struct node *n, uint16_t node)
 	p->unlike = unlike;
 }
 
+/* Log once who else has the IP address of a link with encap = udp. */
+static void
+look_at_address(struct node *n, unsigned i)
+{
+	const uint64_t by = atomic_load(&n->address_taken[i]);
+	char mac[RTE_ETHER_ADDR_FMT_SIZE];
+
+	if (by == seen.taken_by[i])
+		return;
+	seen.taken_by[i] = by;
+	write_mac(mac, by);
+	log_say(LOG_LINK, RTE_LOG_ERR,
+		"link %u: another host, at %s, has the IP address of this link as well. What is "
+		"sent to it reaches either. Give one of them another address; the kernel must not "
+		"have it on this network",
+		i, mac);
+}
+
 static void
 look_at_link(struct node *n, unsigned i)
 {
@@ -266,8 +285,10 @@ look_at_nodes(void)
 void
 health_look(struct node *n)
 {
-	for (unsigned i = 0; i < n->link_count; i++)
+	for (unsigned i = 0; i < n->link_count; i++) {
 		look_at_link(n, i);
+		look_at_address(n, i);
+	}
 	for (uint32_t i = 0; i < n->config.nodes_max; i++) {
 		if (!n->peers[i].known)
 			continue;
@@ -287,7 +308,7 @@ health_begin(struct node *n)
 	seen.peers = calloc(n->config.nodes_max, sizeof(*seen.peers));
 	seen.looks = seen.twins = seen.twin_epoch = 0;
 	for (unsigned i = 0; i < CONFIG_LINKS_MAX; i++)
-		seen.link_up[i] = false;
+		seen.link_up[i] = false, seen.taken_by[i] = 0;
 	return seen.peers != NULL ? 0 : -ENOMEM;
 }
 

@@ -5,9 +5,11 @@
  * /pmx/reload, which alone changes something. Runs on the telemetry threads. Counters are not
  * locked, so a reader may see values of slightly different moments.
  */
+#include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/neighbours.h"
 #include "engine/rails.h"
 #include "group/engine/group.h"
 #include "rma/engine/rma.h"
@@ -45,7 +47,7 @@ add_counters(struct rte_tel_data *d, bool drops_only)
 		bool drop = strncmp(engine_counter_info[i].name, "drop_", 5) == 0 ||
 			strncmp(engine_counter_info[i].name, "bad_", 4) == 0 ||
 			i == ENGINE_tx_no_mbuf || i == ENGINE_tx_unknown_node ||
-			i == ENGINE_tx_stuck;
+			i == ENGINE_tx_no_neighbour || i == ENGINE_tx_stuck;
 
 		if (!drops_only || drop)
 			rte_tel_data_add_dict_uint(d, engine_counter_info[i].name, sum_engine(i));
@@ -162,6 +164,27 @@ address_text(const struct config_peer *peer, unsigned link, char text[LINK_ADDR_
 		rte_ether_format_addr(text, LINK_ADDR_MAX, &peer->addr[link].mac);
 }
 
+/* Add where frames to the peer go first, if it is reached with encap = udp. */
+static void
+add_next_hop(struct rte_tel_data *p, uint32_t number)
+{
+	const struct peer *peer = &node->peers[number];
+	char mac[RTE_ETHER_ADDR_FMT_SIZE] = "", ip[INET_ADDRSTRLEN] = "";
+	struct next_hop hop = {0};
+
+	if (peer->encap_len == config_encap_bytes(LINK_ENCAP_UDP)) {
+		hop = neighbour_hop(node, peer);
+		rte_ether_format_addr(mac, sizeof(mac), &hop.mac);
+	}
+	const uint32_t be = rte_cpu_to_be_32(hop.ip);
+
+	if (hop.ip != 0)
+		inet_ntop(AF_INET, &be, ip, sizeof(ip));
+	rte_tel_data_add_dict_string(p, "next_hop", mac);
+	rte_tel_data_add_dict_string(p, "next_hop_ip", ip);
+	rte_tel_data_add_dict_uint(p, "unanswered", hop.unanswered);
+}
+
 /* Add the peer's address on its first link; beside an IP address, also the MAC address of the next
  * hop. */
 static void
@@ -169,13 +192,11 @@ add_address(struct rte_tel_data *p, uint32_t number)
 {
 	const struct config_peer *peer = &node->config.peers[number];
 	const unsigned first = config_peer_link(peer);
-	char text[LINK_ADDR_MAX], mac[LINK_ADDR_MAX] = "";
+	char text[LINK_ADDR_MAX];
 
 	address_text(peer, first, text);
-	if (node->config.links[first].link.encap == LINK_ENCAP_UDP)
-		rte_ether_format_addr(mac, sizeof(mac), &peer->addr[first].mac);
 	rte_tel_data_add_dict_string(p, "address", text);
-	rte_tel_data_add_dict_string(p, "next_hop", mac);
+	add_next_hop(p, number);
 	rte_tel_data_add_dict_uint(p, "link", first);
 }
 

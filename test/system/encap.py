@@ -197,7 +197,7 @@ def wrong_frames(interface, mac, seed, *ctl):
         return packet(ask() if payload is None else payload, to, mine, "10.9.0.2", dst, **how)
 
     cases = [
-        ("drop_foreign", "ARP", lambda: make(ethertype=0x0806)),
+        ("drop_foreign", "IPv6", lambda: make(ethertype=0x86DD)),
         ("drop_foreign", "IPv6", lambda: make(ethertype=0x86DD, version=6)),
         ("drop_foreign", "raw frame", lambda: port_mac + mine + struct.pack(">H", ETHERTYPE) + ask()),
         ("drop_foreign", "TCP", lambda: make(proto=6)),
@@ -273,7 +273,8 @@ def read_pcap(path):
             break  # it is still being written
         if captured != length:
             fail("a frame was captured in part")
-        yield data[at + 16:at + 16 + captured]
+        if data[at + 28:at + 30] != b"\x08\x06":  # ARP
+            yield data[at + 16:at + 16 + captured]
         at += 16 + captured
 
 
@@ -347,12 +348,20 @@ def has_kinds(paths, encap, need):
 
 
 def break_one(path, to, offset):
-    """Turn a bit of the first frame: what judges frames must notice."""
+    """Turn a bit of the first frame that is not of ARP: what judges frames must notice."""
     with open(path, "rb") as f:
         data = bytearray(f.read())
-    data[24 + 16 + int(offset)] ^= 1
+    data[data.index(next(read_pcap(path))) + int(offset)] ^= 1
     with open(to, "wb") as f:
         f.write(data)
+
+
+def take(interface, ip):
+    """Tell all, as a host does that has just got it, that the IP address is at this interface."""
+    s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0806))
+    s.bind((interface, 0))
+    mac, address = s.getsockname()[4], socket.inet_aton(ip)
+    s.send(b"\xFF" * 6 + mac + struct.pack(">HHHBBH", 0x0806, 1, 0x0800, 6, 4, 1) + mac + address + bytes(6) + address)
 
 
 if sys.argv[1] == "hands":
@@ -365,3 +374,5 @@ elif sys.argv[1] == "kinds":
     has_kinds(*sys.argv[2:])
 elif sys.argv[1] == "break":
     break_one(*sys.argv[2:])
+elif sys.argv[1] == "take":
+    take(*sys.argv[2:])

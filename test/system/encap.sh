@@ -17,12 +17,11 @@ ctl=("$build/app/pmx-ctl" --instance "${tag}0")
 in0=(ip netns exec "${tag}0") in1=(ip netns exec "${tag}1")
 veth 1500 || skip_all encap "no veth pair between namespaces"
 mac0=$("${in0[@]}" cat /sys/class/net/v0/address) mac1=$("${in1[@]}" cat /sys/class/net/v1/address)
-# nothing of the kernel's own on the wire, and nobody but us has node 0's address
+# nothing of the kernel's own on the wire, and nobody but us has node 0's address; for it who asks is answered by us
 for i in 0 1; do
 	ip netns exec "$tag$i" sysctl -qw "net.ipv6.conf.v$i.disable_ipv6=1"
 done
 ip -n "${tag}0" addr flush dev v0
-ip -n "${tag}1" neigh replace 10.9.0.1 lladdr "$mac0" dev v1
 
 # config NODE LINK-LINES [LINES OF NODES]...
 config() {
@@ -124,8 +123,26 @@ fi
 if wanted kernel_udp; then
 	config 0 "port = net_af_packet0
 encap = udp
-ip = 10.9.0.1" "1 = 10.9.0.2 mac=$mac1"
+ip = 10.9.0.1/24" "1 = 10.9.0.2" "2 = 10.9.0.77"
 	hands encap_udp__the_kernel_is_a_peer udp:10.9.0.2
+	# both found each other by ARP
+	"${ctl[@]}" --json peers | jq -e --arg mac "$mac1" '.[0].next_hop == ($mac | ascii_upcase) and .[0].next_hop_ip == "10.9.0.2"' >"$dir/hop" &&
+		"${in1[@]}" ip neigh show 10.9.0.1 dev v1 | grep -qi "$mac0" && ok encap_udp__arp_both_ways ||
+		not_ok encap_udp__arp_both_ways "" <("${ctl[@]}" --json peers; "${in1[@]}" ip neigh)
+	# an address that nobody has
+	"${ctl[@]}" ping 2 >"$dir/ping.log" 2>&1
+	grep -q "answers ARP for 10.9.0.77" "$dir/ping.log" && ok encap_udp__ping_says_that_nobody_answers_arp ||
+		not_ok encap_udp__ping_says_that_nobody_answers_arp "" "$dir/ping.log"
+	# another host that has node 0's address
+	"${in1[@]}" python3 "$here/encap.py" take v1 10.9.0.1
+	wait_for 10 grep -q "has the IP address of this link" "$dir/0.log" && ok encap_udp__an_address_of_two_hosts_is_logged ||
+		not_ok encap_udp__an_address_of_two_hosts_is_logged "" "$dir/0.log"
+	# the peer gets another MAC address, and says so to all
+	ip -n "${tag}1" link set v1 address 02:00:00:00:00:99
+	"${in1[@]}" python3 "$here/encap.py" take v1 10.9.0.2
+	wait_for 10 sh -c "'${ctl[0]}' --instance ${tag}0 --json peers | jq -e '.[0].next_hop == \"02:00:00:00:00:99\"' >/dev/null" &&
+		ok encap_udp__a_new_mac_address_is_learnt || not_ok encap_udp__a_new_mac_address_is_learnt "" <("${ctl[@]}" --json peers)
+	ip -n "${tag}1" link set v1 address "$mac1"
 	end "$node_pid"
 fi
 
@@ -247,10 +264,9 @@ messages() {
 # a node of the kernel's sockets and one that makes the same frames itself: what is UDP to one is to the other
 if wanted mixed; then
 	ip -n "${tag}1" addr replace 10.9.0.2/24 dev v1
-	ip -n "${tag}1" neigh replace 10.9.0.1 lladdr "$mac0" dev v1
 	config 0 "port = net_af_packet0
 encap = udp
-ip = 10.9.0.1" "1 = 10.9.0.2 mac=$mac1"
+ip = 10.9.0.1/24" "1 = 10.9.0.2"
 	config 1 "driver = udp
 listen = 10.9.0.2:18515
 mtu = 1472" "0 = 10.9.0.1"
@@ -268,15 +284,13 @@ if wanted routed; then
 		ip -n "$tag$i" link set w$i up
 		ip -n "$router" link set r$i up
 		ip -n "$router" addr add "10.9.$((i + 1)).254/24" dev r$i
-		ip -n "$router" neigh replace "10.9.$((i + 1)).1" dev r$i \
-			lladdr "$(ip netns exec "$tag$i" cat /sys/class/net/w$i/address)"
 	done
 	for i in 0 1; do
 		config $i "port = net_af_packet0
 encap = udp
-ip = 10.9.$((i + 1)).1
-fault = loss=1%,seed=$((i + 7))" \
-			"$((1 - i)) = 10.9.$((2 - i)).1 mac=$(ip netns exec "$router" cat /sys/class/net/r$i/address)"
+ip = 10.9.$((i + 1)).1/24
+gateway = 10.9.$((i + 1)).254
+fault = loss=1%,seed=$((i + 7))" "$((1 - i)) = 10.9.$((2 - i)).1"
 	done
 	eal0=("$(packet w0)") eal1=("$(packet w1)")
 	messages encap_udp__through_a_router

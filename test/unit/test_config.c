@@ -85,7 +85,7 @@ config_read__every_kind_of_value(void **state)
 	     "3 = auto link=1\n10 = auto link=1\n");
 	assert_int_equal(c.id, 16);
 	assert_int_equal(c.idle, IDLE_SLEEP);
-	assert_int_equal(c.links[0].link.ip, 0x0A010203);
+	assert_int_equal(c.links[0].link.net.ip, 0x0A010203);
 	assert_int_equal(c.links[0].link.ethertype, 0x0800);
 	assert_int_equal(c.links[1].link.encap, LINK_ENCAP_NONE);
 	assert_int_equal(c.proto.recovery, PROTO_GO_BACK_N);
@@ -202,7 +202,7 @@ config_read__nodes_with_several_links(void **state)
 	assert_int_equal(c.peers[7].links, 3);
 	assert_int_equal(c.peers[7].addr[0].ip, 0x0A000007);
 	assert_int_equal(c.peers[7].addr[0].port, 18515);
-	assert_int_equal(c.peers[7].addr[0].mac.addr_bytes[5], 7);
+	assert_true(rte_is_zero_ether_addr(&c.peers[7].addr[0].mac));
 	assert_int_equal(c.peers[7].addr[1].ip, 0x0A010007);
 	assert_int_equal(c.peers[7].addr[1].port, 99);
 	assert_int_equal(c.peers[7].addr[1].mac.addr_bytes[5], 9);
@@ -470,7 +470,7 @@ static void
 config_read__an_address_leaves_the_mac_whole(void **state)
 {
 	static const struct rte_ether_addr macs[] = {{{0xAE, 0xDE, 0xC0, 0xFF, 0xEE, 0x01}},
-		{{0x02, 0x50, 0x4D, 0, 0, 2}}, {{0x02, 0x50, 0x4D, 0, 0, 3}},
+		{{0}} /* found by ARP */, {{0x02, 0x50, 0x4D, 0, 0, 3}},
 		{{0xAE, 0xDE, 0xC0, 0xFF, 0xEE, 0x04}}};
 
 	(void)state;
@@ -482,6 +482,47 @@ config_read__an_address_leaves_the_mac_whole(void **state)
 	good(HEAD "[nodes]\n3 = auto\n4 = ae:de:c0:ff:ee:04\n");
 	for (size_t i = 2; i < 4; i++)
 		assert_memory_equal(&c.peers[i + 1].addr[0].mac, &macs[i], sizeof(macs[i]));
+}
+
+#define ROUTED HEAD "encap = udp\nip = 10.1.0.5/24\n"
+
+/* Peers of the own network need no router; others need one, or the MAC address of one. */
+static void
+config_read__network_and_gateway(void **state)
+{
+	static const struct {
+		const char *text, *where, *why;
+	} cases[] = {
+		{HEAD "encap = udp\nip = 10.1.0.5/0\n", "(text):6: [link 0] ip:", "from 1 to 31"},
+		{HEAD "encap = udp\nip = 10.1.0.5/32\n", "(text):6: [link 0] ip:", "from 1 to 31"},
+		{HEAD "encap = udp\nip = 10.1.0.5/\n", "(text):6: [link 0] ip:", "from 1 to 31"},
+		{HEAD "encap = udp\nip = 10.1.0/24\n", "(text):6: [link 0] ip:", "IPv4 address"},
+		{HEAD "encap = udp\nip = 1000.100.100.1000/24\n",
+			"(text):6: [link 0] ip:", "IPv4 address"},
+		{ROUTED "gateway = here\n", "(text):7: [link 0] gateway:", "nor auto"},
+		{ROUTED "gateway = 0.0.0.0\n", "(text):7: [link 0] gateway:", "nor auto"},
+		{ROUTED "gateway = ff:ff:ff:ff:ff:ff\n", "(text):7: [link 0] gateway:", "nor auto"},
+		{ROUTED "gateway = 10.1.0.5\n", "(text):7: [link 0] gateway:", "itself"},
+		{ROUTED "gateway = 10.1.1.1\n", "(text):7: [link 0] gateway:", "outside"},
+		{ROUTED "[nodes]\n1 = 10.1.0.6\n2 = 10.1.1.6\n",
+			"(text):9: [nodes] 2:", "link.gateway"},
+	};
+	static const char *const right[] = {ROUTED "[nodes]\n1 = 10.1.0.6\n",
+		ROUTED "gateway = 10.1.0.254\n[nodes]\n2 = 10.2.0.6\n",
+		ROUTED "gateway = 02:00:00:00:00:FE\n[nodes]\n2 = 10.2.0.6\n",
+		ROUTED "[nodes]\n2 = 10.2.0.6 mac=02:00:00:00:00:FE\n",
+		HEAD "encap = udp\nip = 10.1.0.5\n[nodes]\n2 = 10.2.0.6\n"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		bad(cases[i].text, cases[i].where, cases[i].why);
+	for (size_t i = 0; i < sizeof(right) / sizeof(right[0]); i++) {
+		good(right[i]);
+		config_free(&c);
+	}
+	good(ROUTED "gateway = 10.1.0.254\n");
+	assert_int_equal(c.links[0].link.net.bits, 24);
+	assert_int_equal(c.links[0].link.gateway.ip, 0x0A0100FE);
 }
 
 /* Brackets, colons and percent signs are nothing to the INI file. A link has one family. */
@@ -637,6 +678,7 @@ main(void)
 		cmocka_unit_test(config_read__no_ini_file),
 		cmocka_unit_test_teardown(config_read__peer_has_its_links_port_and_a_mac, teardown),
 		cmocka_unit_test_teardown(config_read__an_address_leaves_the_mac_whole, teardown),
+		cmocka_unit_test_teardown(config_read__network_and_gateway, teardown),
 		cmocka_unit_test_teardown(config_read__ip6, teardown),
 		cmocka_unit_test(config_read__numbers_are_read_to_their_end),
 		cmocka_unit_test(config_read__short_error_buffer),
