@@ -302,6 +302,37 @@ check_peers(struct visit *v)
 	json_decref(peers);
 }
 
+/* Report what discovery has found, if the node uses it. */
+static void
+check_discovery(struct visit *v)
+{
+	char error[CTL_ERROR_MAX];
+	json_t *d = session_ask(v->s, "/pmx/discovery", error);
+
+	if (d == NULL || json_object_get(d, "listen") == NULL) {
+		json_decref(d);
+		return;
+	}
+	const uint64_t seeds = get_u64(d, "seeds"), answered = get_u64(d, "answered");
+	const char *unknown = get_text(d, "unknown");
+
+	if (*unknown != 0)
+		tell(v, WARN, "discovery", "mend discovery.seed, or the resolver",
+			"a seed has no address: %s", unknown);
+	else if (answered < seeds)
+		tell(v, WARN, "discovery",
+			"see whether their primaries run with [discovery], and whether UDP to "
+			"their port passes",
+			"%" PRIu64 " of %" PRIu64 " seeds have not answered: %s", seeds - answered,
+			seeds, get_text(d, "seed"));
+	else
+		tell(v, OK, "discovery", NULL,
+			"%" PRIu64 " nodes found; all %" PRIu64 " seeds "
+			"answer",
+			get_u64(d, "found"), seeds);
+	json_decref(d);
+}
+
 /* Report dead links of peers that have several links. */
 static void
 check_peer_links(struct visit *v)
@@ -584,6 +615,7 @@ doctor_node(struct doctor *d, const char *name)
 	check_mbufs(&v);
 	check_drops(&v);
 	check_peers(&v);
+	check_discovery(&v);
 	check_peer_links(&v);
 	check_lanes(&v);
 	check_numa(&v);

@@ -20,6 +20,7 @@ static const struct proto_counter_info more[] = {
 	{"numa_mbufs", "", "NUMA node where the packet buffers are"},
 	{"idle", "", "engine.idle"},
 	{"driver", "", "of link 0"},
+	{"dpdk_port", "", "1: link 0 is a port of DPDK, which can be captured"},
 	{"port", "", "of link 0"},
 	{"link_up", "", "1: link 0 has a carrier"},
 	{"mtu", "bytes", "longest frame of link 0 behind the Ethernet header"},

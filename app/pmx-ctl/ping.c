@@ -151,6 +151,26 @@ link_is_down(struct session *s, const json_t *peer, struct why *why)
 	return down;
 }
 
+/* Write that nothing is known of the node. */
+static void
+not_known(struct session *s, const struct ping *p, struct why *why)
+{
+	char error[CTL_ERROR_MAX];
+	json_t *d = session_ask(s, "/pmx/discovery", error);
+
+	snprintf(why->what, sizeof(why->what), "node %u is not in [nodes] of %s", p->node, p->name);
+	why->mend = "add it, then pmx-ctl reload";
+	if (d != NULL && json_object_get(d, "listen") != NULL) {
+		snprintf(why->what, sizeof(why->what),
+			"node %u is not in [nodes] of %s, and was not found: %" PRIu64
+			" of %" PRIu64 " seeds answer",
+			p->node, p->name, get_u64(d, "answered"), get_u64(d, "seeds"));
+		why->mend = "see whether its primary runs, and has [discovery] with a seed that "
+			    "this one knows";
+	}
+	json_decref(d);
+}
+
 /* Find out why the node does not answer, or not to messages of this length. */
 static void
 find_why(const struct ping *p, struct why *why)
@@ -176,9 +196,7 @@ find_why(const struct ping *p, struct why *why)
 	if (info != NULL && p->node == get_u64(info, "node"))
 		snprintf(why->what, sizeof(why->what), "it is the asking primary's own node");
 	else if (page != NULL && peer == NULL) {
-		snprintf(why->what, sizeof(why->what), "node %u is not in [nodes] of %s", p->node,
-			p->name);
-		why->mend = "add it, then pmx-ctl reload";
+		not_known(&s, p, why);
 	} else if (peer != NULL &&
 		!peer_disagrees(peer, get_u64(info, "payload_max"), why->what, sizeof(why->what),
 			&why->mend) &&

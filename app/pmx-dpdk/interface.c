@@ -195,6 +195,25 @@ listed_nodes(const struct interface_wish *w, const struct interface *f, FILE *ta
 	return 0;
 }
 
+/* Set this node's number, if the other nodes are found by a seed. */
+static int
+found_nodes(const struct interface_wish *w, const struct interface *f, long *own, char *error,
+	size_t error_len)
+{
+	const uint32_t hosts = ~ntohl(f->mask.s_addr);
+
+	if (w->nodes != NULL)
+		return wrong(error, error_len, "--seed %s: not together with --nodes", w->seed);
+	if (w->node == NULL && (!f->has4 || hosts < 2 || hosts >= 1u << HOST_BITS))
+		return wrong(error, error_len,
+			"--seed %s: say this node's number, which no other node has: --node N",
+			w->seed);
+	*own = ntohl(f->ip4.s_addr) & hosts;
+	if (w->node != NULL && !read_number(w->node, own))
+		return wrong(error, error_len, "--node %s: not a number", w->node);
+	return 0;
+}
+
 /* Write all hosts of the interface's network to `table`: the host's part of the address is the
  * number. */
 static int
@@ -232,6 +251,8 @@ write_nodes(const struct interface_wish *w, const struct interface *f, FILE *tab
 	if (!f->has4 && !f->has6)
 		return wrong(error, error_len, "--link %s: driver udp needs an address on it",
 			w->name);
+	if (w->seed != NULL)
+		return found_nodes(w, f, own, error, error_len);
 	if (w->nodes != NULL)
 		return listed_nodes(w, f, table, own, error, error_len);
 	if (f->has4)
@@ -243,6 +264,15 @@ write_nodes(const struct interface_wish *w, const struct interface *f, FILE *tab
 }
 
 /* ------------------------------------------------------------------ choices */
+
+static void
+write_seed(const struct interface_wish *w, FILE *ini, FILE *why)
+{
+	if (w->seed == NULL)
+		return;
+	fprintf(why, "%s: the other nodes are found by %s\n", w->name, w->seed);
+	fprintf(ini, "[discovery]\nseed = %s\n", w->seed);
+}
 
 static int
 by_udp(const struct interface_wish *w, const struct interface *f, FILE *ini, FILE *why, char *error,
@@ -268,6 +298,7 @@ by_udp(const struct interface_wish *w, const struct interface *f, FILE *ini, FIL
 		fprintf(why, "%s: this is node %ld, by %s\n", w->name, own,
 			w->node != NULL            ? "--node"
 				: w->nodes != NULL ? "its place in --nodes"
+				: w->seed != NULL  ? "the host's part of its address"
 						   : "the host's part of its address; each host of "
 						     "the network may be one");
 		if (f->mtu != ETHER_MTU)
@@ -280,6 +311,7 @@ by_udp(const struct interface_wish *w, const struct interface *f, FILE *ini, FIL
 			f->text, f->has4 ? "" : "]", UDP_PORT);
 		if (f->mtu != ETHER_MTU)
 			fprintf(ini, "mtu = %u\n", mtu);
+		write_seed(w, ini, why);
 		fprintf(ini, "[nodes]\n%s", table);
 	}
 	free(table);
@@ -290,12 +322,17 @@ static int
 by_frames(const struct interface_wish *w, const struct interface *f, char *vdev, const char *driver,
 	FILE *ini, FILE *why, char *error, size_t error_len)
 {
+	long own;
+
 	if (w->nodes != NULL)
 		return wrong(error, error_len,
 			"--nodes %s: frames on %s go to the one host at its other end; for more "
 			"write a configuration with their MAC addresses",
 			w->nodes, w->name);
-	if (w->node == NULL || (strcmp(w->node, "0") != 0 && strcmp(w->node, "1") != 0))
+	if (w->seed != NULL && w->node == NULL)
+		return found_nodes(w, &(struct interface){0}, &own, error, error_len);
+	if (w->seed == NULL &&
+		(w->node == NULL || (strcmp(w->node, "0") != 0 && strcmp(w->node, "1") != 0)))
 		return wrong(error, error_len,
 			"--link %s: %s, so frames go to the one host at its other end: say which "
 			"of the two this is, --node 0 or --node 1",
@@ -307,12 +344,15 @@ by_frames(const struct interface_wish *w, const struct interface *f, char *vdev,
 		w->driver != NULL ? "as asked for"
 				  : "since it has no address: frames of our own; its round trips "
 				    "are shorter than af_xdp's where that copies");
-	fprintf(why, "%s: this is node %s of the two at its ends\n", w->name, w->node);
+	fprintf(why, "%s: this is node %s%s\n", w->name, w->node,
+		w->seed != NULL ? "" : " of the two at its ends");
 	fprintf(ini, "[node]\nid = %s\nname = %s\n", w->node, w->instance);
 	fprintf(ini, "[link 0]\ndriver = ethdev\nport = net_%s0\n", driver);
 	if (f->mtu != ETHER_MTU)
 		fprintf(ini, "mtu = %u\n", f->mtu < MTU_MOST ? f->mtu : MTU_MOST);
-	fprintf(ini, "[nodes]\n0 = auto\n1 = auto\n");
+	write_seed(w, ini, why);
+	if (w->seed == NULL)
+		fprintf(ini, "[nodes]\n0 = auto\n1 = auto\n");
 	return 0;
 }
 

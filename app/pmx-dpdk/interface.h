@@ -17,6 +17,7 @@ struct interface_wish {
 	const char *driver; /* udp, af_packet or af_xdp */
 	const char *nodes;  /* addresses or hosts, separated by commas: nodes 0, 1, ... */
 	const char *node;   /* this node's number */
+	const char *seed;   /* hosts that know the other nodes, separated by commas */
 	const char *instance;
 };
 

@@ -39,6 +39,7 @@
 #include "node/pollers.h"
 #include "node/sizes.h"
 #include "primary/attach.h"
+#include "primary/discover.h"
 #include "primary/telemetry.h"
 #include "starter.h"
 
@@ -72,6 +73,7 @@ static const char usage[] =
 	"all of the\n"
 	"                   interface's network, whose numbers are the hosts' parts of their "
 	"addresses)\n"
+	"    --seed A,B,...   in place of it, hosts with nodes that know the others: [discovery]\n"
 	"    --node N       this node's number\n"
 	"    --driver udp | af_packet | af_xdp   (default: udp if the interface has an address)\n"
 	"    --name NAME    node.name (default pmx0)\n"
@@ -530,6 +532,7 @@ hand_over(void)
 	const pid_t next = starter_of_socket(node->successor);
 
 	attach_pause();
+	discover_end(false);
 	const int result = takeover_give(node);
 
 	if (result != 0)
@@ -576,6 +579,9 @@ serve(const struct options *o, struct config *config)
 		fprintf(stderr, "pmx-dpdk: applications cannot attach: %s\n",
 			rte_strerror(-result));
 		result = EXIT_FAILED;
+	} else if (discover_begin(node, o->take_over, error, sizeof(error)) != 0) {
+		fprintf(stderr, "pmx-dpdk: %s\n", error);
+		result = EXIT_FAILED;
 	} else {
 		fprintf(stderr, "pmx-dpdk: node %u '%s' ready\n", node->config.id, name);
 		starter_tell(&o->starter, name);
@@ -585,6 +591,7 @@ serve(const struct options *o, struct config *config)
 	}
 	if (result == 0 && node->successor > 0)
 		return hand_over();
+	discover_end(true);
 	attach_stop();
 	telemetry_serve(NULL);
 	reload_end();
@@ -824,8 +831,9 @@ read_options(int argc, char **argv, struct options *o)
 		{"config-doc", no_argument, NULL, 'd'}, {"ready-fd", required_argument, NULL, 'r'},
 		{"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, 'v'},
 		{"link", required_argument, NULL, 'l'}, {"nodes", required_argument, NULL, 'n'},
-		{"node", required_argument, NULL, 'o'}, {"driver", required_argument, NULL, 'D'},
-		{"name", required_argument, NULL, 'N'}, {0}};
+		{"node", required_argument, NULL, 'o'}, {"seed", required_argument, NULL, 's'},
+		{"driver", required_argument, NULL, 'D'}, {"name", required_argument, NULL, 'N'},
+		{0}};
 	int opt;
 
 	while ((opt = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
@@ -851,6 +859,9 @@ read_options(int argc, char **argv, struct options *o)
 			break;
 		case 'o':
 			o->link.node = optarg;
+			break;
+		case 's':
+			o->link.seed = optarg;
 			break;
 		case 'D':
 			o->link.driver = optarg;

@@ -66,6 +66,13 @@ start(struct pmx_node *n, const struct pmx_node_params *params, char *error, uin
 
 	if (read_config(&config, params, error, error_len) != 0)
 		return -EINVAL;
+	if (config.discovers) {
+		snprintf(error, error_len,
+			"[discovery], and an IP address in [nodes] for a link with Ethernet "
+			"addresses, are for pmx-dpdk: an embedded node has no thread for it");
+		config_free(&config);
+		return -EINVAL;
+	}
 	config.lanes = 1;
 	inherit_begin();
 	if (eal_start(n, params, error, error_len))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Values that are derived from a configuration. Pure functions, except for config_socket_path(),
- * which uses the process's user and environment.
+ * Values that are derived from a configuration. Pure functions, except for config_socket_path() and
+ * config_found_path(), which use the process's user and environment.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +37,15 @@ config_socket_path(const struct config *c, char *out, size_t size)
 		snprintf(out, size, "%s", c->socket);
 	else
 		snprintf(out, size, "%s/%s.sock", dir, c->name);
+}
+
+void
+config_found_path(const struct config *c, char *out, size_t size)
+{
+	char dir[RUN_DIR_MAX];
+
+	run_dir(dir, sizeof(dir));
+	snprintf(out, size, "%s/%s.nodes", dir, c->name);
 }
 
 void

@@ -55,6 +55,8 @@ struct config_peer {
 	uint8_t links;                           /* that reach it, a bit each; 0: not known */
 	char name[ATTACH_NAME_MAX];              /* "": none */
 	struct link_addr addr[CONFIG_LINKS_MAX]; /* its address on each */
+	struct link_addr host; /* port != 0: where discovery asks it for its addresses */
+	bool found;            /* by discovery: [nodes] does not have it */
 };
 
 /* [contexts FIRST-LAST]: who may open these contexts, and their limits. */
@@ -111,6 +113,10 @@ struct config {
 	/* [contexts FIRST-LAST] */
 	struct config_range ranges[CONFIG_RANGES_MAX];
 	uint32_t range_count;
+	/* [discovery] */
+	char discovery_listen[LINK_ADDR_MAX], discovery_seed[256];
+	char discovery_name[ATTACH_NAME_MAX], discovery_cluster[ATTACH_NAME_MAX];
+	bool discovers; /* the section is there, or a node is to be asked for its addresses */
 	/* [nodes]: nodes_max entries */
 	uint32_t nodes_max;
 	struct config_peer *peers;
@@ -123,6 +129,8 @@ const struct config_range *config_range(const struct config *c, uint32_t ctx);
 /* Write the path of the socket where thin clients attach: the one of [access], or one derived from
  * the node's name. */
 void config_socket_path(const struct config *c, char *out, size_t size);
+/* Write the path of the file where a running primary keeps the nodes that it has found. */
+void config_found_path(const struct config *c, char *out, size_t size);
 /* Derive the MAC address from a node's number, 02:50:4d:00:hi:lo. It is used if the file gives
  * none. */
 void config_made_up_mac(uint32_t node, struct rte_ether_addr *mac);

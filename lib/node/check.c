@@ -112,6 +112,23 @@ check_peers(const struct config *c, struct config_fault *f)
 	return 0;
 }
 
+static int
+check_discovery(const struct config *c, struct config_fault *f)
+{
+	struct link_addr listen = {0};
+	const int e = link_addr_parse(c->discovery_listen, &listen);
+
+	if (e != 1 || listen.port == 0)
+		return refuse(f, "discovery", "listen",
+			"'%s' is not address:port, as 0.0.0.0:18514 or [::]:18514",
+			c->discovery_listen);
+	if (*c->discovery_name != 0 && !channel_name_ok(c->discovery_name))
+		return refuse(f, "discovery", "name",
+			"'%s' is no name: up to %d letters, digits, '.', '-', '_', with a letter",
+			c->discovery_name, ATTACH_NAME_MAX - 1);
+	return 0;
+}
+
 int
 node_config_check(const struct config *c, struct config_fault *f)
 {
@@ -123,7 +140,7 @@ node_config_check(const struct config *c, struct config_fault *f)
 		if (c->links[i].used && check_link(c, i, f) != 0)
 			return -1;
 	}
-	if (check_peers(c, f) != 0)
+	if (check_peers(c, f) != 0 || check_discovery(c, f) != 0)
 		return -1;
 	uint32_t buffers = node_config_link_buffers(c);
 

@@ -227,6 +227,18 @@ const struct key node_config_keys[] = {
 		"less than an eighth"},
 	{"access", "direct", KIND_CHOICE, DIFFERS(direct), 0, 0, "user", "user|off",
 		"messages between applications of one user by memory that both map"},
+	{"discovery", "listen", KIND_TEXT, DIFFERS(discovery_listen),
+		TEXT(config, discovery_listen), "0.0.0.0:18514", "address:port",
+		"own address for discovery, by the kernel's UDP"},
+	{"discovery", "seed", KIND_TEXT, DIFFERS(discovery_seed), TEXT(config, discovery_seed), "",
+		"hosts",
+		"nodes to ask who else is there, HOST or HOST:PORT with commas between; the same "
+		"line may be given to all nodes"},
+	{"discovery", "name", KIND_TEXT, DIFFERS(discovery_name), TEXT(config, discovery_name), "",
+		"name", "by which other nodes know this one; empty: the host's"},
+	{"discovery", "cluster", KIND_TEXT, DIFFERS(discovery_cluster),
+		TEXT(config, discovery_cluster), "", "name",
+		"nodes of another cluster are left alone; no secret"},
 	{"contexts", "uid", KIND_TEXT, OF_RANGE(uid), TEXT(config_range, uid), "", "users",
 		"who may open these as a thin client, and no other contexts, by names or numbers "
 		"with commas between"},

@@ -62,6 +62,23 @@ write_mac(char text[RTE_ETHER_ADDR_FMT_SIZE], uint64_t mac)
 	rte_ether_format_addr(text, RTE_ETHER_ADDR_FMT_SIZE, &a);
 }
 
+static void
+end_as_twin(struct node *n)
+{
+	n->ends_as_twin = true;
+	for (unsigned i = 0; i < n->config.lanes; i++) {
+		atomic_store(&n->engines[i].stop, true);
+		eventfd_write(n->engines[i].doorbell, 1);
+	}
+}
+
+void
+health_end_young(struct node *n)
+{
+	if (proto_age_ms(n->engines[0].proto) < SETTLED_MS)
+		end_as_twin(n);
+}
+
 /* Look for another node with this one's number, and announce now and then that this one has it. Two
  * nodes of one number both get what is sent to it. A node that has just begun ends if there is an
  * older one; one that has run for a while does not, since anybody can say that he is older. */
@@ -84,11 +101,8 @@ look_for_twin(struct node *n)
 			n->config.id, its, own,
 			ends ? ", and ends, since the other one was there before" : "");
 		seen.twin_epoch = epoch;
-		n->ends_as_twin = ends;
-		for (unsigned i = 0; ends && i < n->config.lanes; i++) {
-			atomic_store(&n->engines[i].stop, true);
-			eventfd_write(n->engines[i].doorbell, 1);
-		}
+		if (ends)
+			end_as_twin(n);
 	}
 	seen.twins = times;
 	if (seen.looks < ANNOUNCE_FIRST || seen.looks % ANNOUNCE_EVERY == 0) {

@@ -15,5 +15,8 @@ int health_begin(struct node *n);
 void health_end(void);
 /* Log what has changed. Call this every HEALTH_LOOK_MS. */
 void health_look(struct node *n);
+/* End the node, which has the number of another one, unless it has run for a while: then it goes
+ * on, since anybody can say that he is older. */
+void health_end_young(struct node *n);
 
 #endif

@@ -14,6 +14,7 @@
 #include "group/engine/group.h"
 #include "rma/engine/rma.h"
 #include "node/reload.h"
+#include "primary/discover.h"
 #include "primary/dpdk_names.h"
 #include "primary/telemetry.h"
 
@@ -185,6 +186,17 @@ add_next_hop(struct rte_tel_data *p, uint32_t number)
 	rte_tel_data_add_dict_uint(p, "unanswered", hop.unanswered);
 }
 
+static int
+tell_discovery(const char *cmd, const char *params, struct rte_tel_data *d)
+{
+	(void)cmd, (void)params;
+	if (node == NULL)
+		return -1;
+	rte_tel_data_start_dict(d);
+	discover_tell(d);
+	return 0;
+}
+
 /* Add the peer's address on its first link; beside an IP address, also the MAC address of the next
  * hop. */
 static void
@@ -220,6 +232,7 @@ add_peer(struct rte_tel_data *d, uint32_t number)
 			: known  ? "asking"
 				 : "unused");
 	rte_tel_data_add_dict_string(p, "name", node->config.peers[number].name);
+	rte_tel_data_add_dict_uint(p, "found", node->config.peers[number].found);
 	add_address(p, number);
 	rte_tel_data_add_dict_uint(p, "epoch", s.peer_epoch);
 	rte_tel_data_add_dict_uint(p, "rtt_ns", s.rtt_ns);
@@ -656,6 +669,8 @@ telemetry_serve(struct node *n)
 		"Paths to peer nodes, 32 from node number N on. Parameter: N");
 	rte_telemetry_register_cmd("/pmx/peer_counters", tell_peer_counters,
 		"Counters of peer nodes, 16 from node number N on. Parameter: N");
+	rte_telemetry_register_cmd("/pmx/discovery", tell_discovery,
+		"Seeds that answered, and how many nodes were found.");
 	rte_telemetry_register_cmd("/pmx/links", tell_links,
 		"Links of this node: state and traffic. No parameters");
 	rte_telemetry_register_cmd("/pmx/rails", tell_rails,

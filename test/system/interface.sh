@@ -75,6 +75,11 @@ ip -n "${tag}a" addr add 10.91.4.1/24 dev v0
 ip -n "${tag}b" addr add 10.91.4.2/24 dev v1
 talks by_addresses 1 2 -- # one flag
 talks by_list 1 0 --nodes 10.91.4.2,10.91.4.1 -- --nodes 10.91.4.2,10.91.4.1
+talks by_seed 1 2 --seed 10.91.4.1 -- --seed 10.91.4.1
+talks by_seed_numbered 300 301 --seed 10.91.4.1,10.91.4.2 --node 300 -- --seed 10.91.4.1 --node 301
+talks by_seed_of_frames 7 9 --driver af_packet --seed 10.91.4.1 --node 7 -- --driver af_packet --seed 10.91.4.1 --node 9
+says seed_and_list "not together with --nodes" "${in_a[@]}" "$dpdk" --link v0 --seed 10.91.4.1 --nodes 10.91.4.1
+says seed_without_number "say this node's number" "${in_a[@]}" "$dpdk" --link v0 --seed 10.91.4.1 --driver af_packet
 talks af_xdp 0 1 --driver af_xdp --node 0 -- --driver af_xdp --node 1
 says not_in_list "none of them is this host, whose v0 has 10.91.4.1" "${in_a[@]}" "$dpdk" --link v0 --nodes 10.91.4.7,10.91.4.9
 says number_without_list "without --nodes numbers are those of the addresses" "${in_a[@]}" "$dpdk" --link v0 --node 1

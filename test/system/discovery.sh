@@ -1,0 +1,166 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Usage: discovery.sh BUILD_DIR
+# Nodes that find each other: hosts are namespaces at one bridge. They know one seed, and nothing of each other. One joins under load; one
+# has a number that is taken; one restarts elsewhere; one is taken over; one ends. Then nodes of raw Ethernet that [nodes] has by IP address.
+set -u
+. "$(dirname "$0")/common.bash"
+hosts=5
+ip netns add "${tag}b" 2>/dev/null || skip_all discovery "no namespaces"
+spaces+=("${tag}b")
+ip -n "${tag}b" link add br0 type bridge || skip_all discovery "no bridges"
+ip -n "${tag}b" link set br0 up
+for ((i = 0; i < hosts; i++)); do
+	ip netns add "$tag$i" && spaces+=("$tag$i")
+	ip link add v$i netns "$tag$i" type veth peer name p$i netns "${tag}b"
+	ip -n "${tag}b" link set p$i master br0 up
+	ip -n "$tag$i" link set lo up
+	ip -n "$tag$i" link set v$i up
+	ip -n "$tag$i" addr add "10.9.0.$((i + 1))/24" dev v$i
+done
+
+# config NODE HOST SEED [LINK] [NODES]: the configuration of a primary, host-NODE-HOST.ini
+config() {
+	cat >"$dir/$1-$2.ini" <<-END
+		[node]
+		id = $1
+		name = $tag-$1-$2
+		[engine]
+		idle = adaptive
+		[limits]
+		contexts = 8
+		mbufs = 4096
+		[discovery]
+		seed = $3
+		name = host$2
+		[link 0]
+		${4:-driver = udp
+		listen = 0.0.0.0:18515}
+		[nodes]
+		${5:-}
+	END
+}
+
+# node NODE HOST [EAL arguments]: that primary, on that host; its process number is in node_pid
+node() {
+	local name=$1-$2 code
+	PREFIX=(ip netns exec "$tag$2")
+	primary "$name" -l "$((${1} % 2))" -m 96 --no-huge --file-prefix="$tag-$name" "${@:3}"
+	code=$?
+	PREFIX=()
+	node_pid=$last
+	return $code
+}
+ctl() { "$build/app/pmx-ctl" --instance "$tag-$1" "${@:2}"; }
+
+# knows WHO NODE HOST: whether primary WHO has that node at that host
+knows() { ctl "$1" --json peers 2>/dev/null | jq -e --argjson n "$2" --arg a "10.9.0.$(($3 + 1)):" 'any(.[]; .node == $n and (.address | startswith($a)))' >/dev/null; }
+forgot() { ctl "$1" --json peers 2>/dev/null | jq -e --argjson n "$2" 'all(.[]; .node != $n)' >/dev/null; }
+# check NAME LOG COMMAND...
+check() {
+	if wait_for 30 "${@:3}"; then ok "$1"; else not_ok "$1" "${*:3}" "$2"; fi
+}
+all() { knows 0-0 1 1 && knows 0-0 2 2 && knows 1-1 0 0 && knows 1-1 2 2 && knows 2-2 0 0 && knows 2-2 1 1; }
+
+for i in 0 1 2; do
+	config $i $i 10.9.0.1
+	node $i $i || { not_ok discovery__starts "node $i" "$dir/$i-$i.log"; exit 1; }
+	pids[i]=$node_pid
+done
+check discovery__one_seed_is_enough "$dir/2-2.log" all
+ctl 0-0 ping host2 >"$dir/ping" 2>&1 && ok discovery__by_name || not_ok discovery__by_name "" "$dir/ping"
+ctl 1-1 doctor >"$dir/doctor" 2>&1
+grep -q "2 nodes found; all 1 seeds answer" "$dir/doctor" && ok discovery__doctor_says_so || not_ok discovery__doctor_says_so "" "$dir/doctor"
+
+# ------------------------------------------------------------------ one joins under load
+
+export PMX_ATTACH=thin
+start "$dir/respond.log" ip netns exec "${tag}1" "$build/app/pmx-perf" respond --idle yield --instance "$tag-1-1"
+responder=$last
+sleep 0.5
+start "$dir/load.log" ip netns exec "${tag}0" "$build/app/pmx-perf" latency --idle yield --sizes 64 --rounds 1e9 --to 1:1 --instance "$tag-0-0"
+load=$last
+sleep 1
+config 3 3 10.9.0.1
+begin=$(date +%s%N)
+node 3 3 || not_ok discovery__joins "does not start" "$dir/3-3.log"
+ready=$(date +%s%N)
+pids[3]=$node_pid
+joined() { knows 0-0 3 3 && knows 1-1 3 3 && knows 2-2 3 3; }
+until joined || [ $(($(date +%s%N) - ready)) -gt 30000000000 ]; do :; done
+end=$(date +%s%N)
+joined && ok discovery__joins_under_load || not_ok discovery__joins_under_load "" "$dir/3-3.log"
+echo "# node 3 was known to nodes 0, 1 and 2 $(((end - ready) / 1000000)) ms after it was ready (looks at telemetry included; it started within $(((ready - begin) / 1000000)) ms)"
+ctl 2-2 ping 3 >"$dir/ping" 2>&1 && ok discovery__the_new_node_answers || not_ok discovery__the_new_node_answers "" "$dir/ping"
+kill -0 "$load" 2>/dev/null && ok discovery__the_load_goes_on || not_ok discovery__the_load_goes_on "" "$dir/load.log"
+end "$load" KILL
+end "$responder" KILL
+
+# ------------------------------------------------------------------ numbers and lives
+
+config 2 4 10.9.0.2
+PREFIX=(ip netns exec "${tag}4")
+start "$dir/2-4.log" "${PREFIX[@]}" "$build/app/pmx-dpdk" --no-pci --no-huge -m 96 -l 0 --file-prefix="$tag-2-4" -- "$dir/2-4.ini"
+twin=$last
+PREFIX=()
+check discovery__a_taken_number_ends_the_newcomer "$dir/2-4.log" gone "$twin"
+grep -q "number 2 is that of node 'host2' at 10.9.0.3:18514" "$dir/2-4.log" && ok discovery__the_newcomer_names_the_holder ||
+	not_ok discovery__the_newcomer_names_the_holder "" "$dir/2-4.log"
+grep -q "node 'host4' at 10.9.0.5:18514 has number 2, which is that of node 'host2' at 10.9.0.3:18514" "$dir/1-1.log" &&
+	ok discovery__the_seed_names_both || not_ok discovery__the_seed_names_both "" "$dir/1-1.log"
+all && ok discovery__the_holder_stays || not_ok discovery__the_holder_stays "" <(ctl 0-0 peers)
+
+# the same number again, when its holder has been killed
+end "${pids[2]}" KILL
+node 2 4 || not_ok discovery__moves "does not start" "$dir/2-4.log"
+pids[2]=$node_pid
+moved() { knows 0-0 2 4 && knows 1-1 2 4 && knows 3-3 2 4; }
+check discovery__a_number_moves_with_its_node "$dir/2-4.log" moved
+wait_for 20 ctl 0-0 ping 2 >"$dir/ping" 2>&1 && ok discovery__and_answers_there || not_ok discovery__and_answers_there "" "$dir/ping"
+
+# another primary takes over: it knows what was found from the start
+OPTIONS=(--take-over)
+old=${pids[1]}
+node 1 1 && wait_for 60 gone "$old" && ok discovery__taken_over || not_ok discovery__taken_over "" "$dir/1-1.log"
+pids[1]=$node_pid
+OPTIONS=()
+knows 1-1 0 0 && knows 1-1 3 3 && ok discovery__taken_over_with_all || not_ok discovery__taken_over_with_all "" <(ctl 1-1 peers)
+ctl 1-1 ping 3 >"$dir/ping" 2>&1 && ok discovery__taken_over_and_answers || not_ok discovery__taken_over_and_answers "" "$dir/ping"
+grep -q "is refused" "$dir/0-0.log" && not_ok discovery__taken_over_is_no_twin "" "$dir/0-0.log" || ok discovery__taken_over_is_no_twin
+
+# one ends
+end "${pids[3]}"
+left() { forgot 0-0 3 && forgot 1-1 3 && forgot 2-4 3; }
+check discovery__who_ends_is_forgotten "$dir/0-0.log" left
+ctl 0-0 ping 3 >"$dir/ping" 2>&1
+grep -q "was not found: 1 of 1 seeds answer\|has no node of that name" "$dir/ping" && ok discovery__ping_says_that_it_was_not_found ||
+	not_ok discovery__ping_says_that_it_was_not_found "" "$dir/ping"
+[ "$(find /run/pmx-dpdk -name "$tag-3-3*" | wc -l)" -eq 0 ] && ok discovery__leaves_no_file || not_ok discovery__leaves_no_file "" <(ls /run/pmx-dpdk)
+for i in 0 1 2; do end "${pids[i]}"; done
+
+# ------------------------------------------------------------------ wrong seeds, and raw Ethernet
+
+config 0 0 nowhere.invalid,10.9.0.4
+node 0 0
+unanswered() { ctl 0-0 doctor 2>&1 | grep -q "a seed has no address: nowhere.invalid"; }
+check discovery__doctor_names_a_seed_without_address "$dir/0-0.log" unanswered
+end "$node_pid"
+config 0 0 10.9.0.4
+node 0 0
+unanswered() { ctl 0-0 doctor 2>&1 | grep -q "1 of 1 seeds have not answered: 10.9.0.4"; }
+check discovery__doctor_names_a_silent_seed "$dir/0-0.log" unanswered
+end "$node_pid"
+table='0 = 10.9.0.1
+1 = 10.9.0.2'
+for i in 1 0; do
+	config $i $i "" "port = net_af_packet0" "$table"
+	sed -i '/^\[discovery\]/,/^name = host/d' "$dir/$i-$i.ini"
+	node $i $i "--vdev=net_af_packet0,iface=v$i" || not_ok discovery__ethernet "does not start" "$dir/$i-$i.log"
+	pids[i]=$node_pid
+done
+by_mac() { ctl 0-0 --json peers | jq -e --arg m "$(ip netns exec "${tag}1" cat /sys/class/net/v1/address)" '.[0].address == ($m | ascii_upcase)' >/dev/null; }
+check discovery__an_ip_address_gives_the_ethernet_address "$dir/0-0.log" by_mac
+ctl 0-0 ping 1 >"$dir/ping" 2>&1 && ok discovery__ethernet_by_ip_answers || not_ok discovery__ethernet_by_ip_answers "" "$dir/ping"
+for i in 0 1; do end "${pids[i]}"; done
+exit $failed
