@@ -822,6 +822,28 @@ run(int eal_argc, char **eal_argv, const struct options *o)
 	return result;
 }
 
+/* Return where an option that goes with --link is kept, or NULL if it is none. */
+static const char **
+link_option(struct interface_wish *w, int opt)
+{
+	switch (opt) {
+	case 'l':
+		return &w->name;
+	case 'n':
+		return &w->nodes;
+	case 'o':
+		return &w->node;
+	case 's':
+		return &w->seed;
+	case 'D':
+		return &w->driver;
+	case 'N':
+		return &w->instance;
+	default:
+		return NULL;
+	}
+}
+
 /* Read the options. Return the exit code with which the program ends now, or -1. */
 static int
 read_options(int argc, char **argv, struct options *o)
@@ -851,24 +873,6 @@ read_options(int argc, char **argv, struct options *o)
 		case 'r':
 			o->starter.ready_fd = atoi(optarg);
 			break;
-		case 'l':
-			o->link.name = optarg;
-			break;
-		case 'n':
-			o->link.nodes = optarg;
-			break;
-		case 'o':
-			o->link.node = optarg;
-			break;
-		case 's':
-			o->link.seed = optarg;
-			break;
-		case 'D':
-			o->link.driver = optarg;
-			break;
-		case 'N':
-			o->link.instance = optarg;
-			break;
 		case 'v':
 			printf("pmx-dpdk %s\n", PMX_VERSION);
 			return 0;
@@ -876,8 +880,11 @@ read_options(int argc, char **argv, struct options *o)
 			fputs(usage, stdout);
 			return 0;
 		default:
-			fputs(usage, stderr);
-			return 2;
+			if (link_option(&o->link, opt) == NULL) {
+				fputs(usage, stderr);
+				return 2;
+			}
+			*link_option(&o->link, opt) = optarg;
 		}
 	}
 	if (optind != argc - (o->link.name == NULL)) {
