@@ -18,10 +18,15 @@
  * 6. A second segment is an application's memory. A port on a bus reads it by DMA once it is
  *    mapped. Of DPDK's virtual ports, those that are known to copy with the CPU can read any
  *    memory.
+ * 7. af_packet says that its carrier is there whatever happens, so the kernel is asked too.
  */
 #include <errno.h>
+#include <net/if.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <rte_bus.h>
 #include <rte_cycles.h>
@@ -36,6 +41,7 @@
 
 struct ethdev {
 	uint16_t port;
+	unsigned if_index; /* of the kernel's interface that the port is of; 0: none */
 	bool started;
 	uint64_t foreign_lost; /* frames of another pool that were lost because no mbuf was free */
 };
@@ -241,6 +247,7 @@ ethdev_open(struct link *l)
 	if (e != 0 || (e = configure(l, d, &info)) != 0 || (e = set_up_queues(l, d)) != 0 ||
 		(e = start(l, d, &info)) != 0)
 		goto fail;
+	d->if_index = info.if_index;
 	rte_eth_macaddr_get(d->port, &l->mac);
 	l->mtu = (uint16_t)l->config.mtu;
 	l->multicast = true;
@@ -305,6 +312,22 @@ ethdev_tx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
 	return rte_eth_tx_burst(d->port, queue, bufs, n);
 }
 
+/* Return whether the kernel's interface, if the port is of one, is up and has a carrier. */
+static bool
+kernel_has_carrier(unsigned if_index)
+{
+	struct ifreq r = {0};
+
+	if (if_index == 0 || if_indextoname(if_index, r.ifr_name) == NULL)
+		return if_index == 0;
+	const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	const bool asked = fd >= 0 && ioctl(fd, SIOCGIFFLAGS, &r) == 0;
+
+	if (fd >= 0)
+		close(fd);
+	return !asked || (r.ifr_flags & (IFF_UP | IFF_RUNNING)) == (IFF_UP | IFF_RUNNING);
+}
+
 static void
 ethdev_stats(struct link *l, struct link_stats *out)
 {
@@ -323,7 +346,7 @@ ethdev_stats(struct link *l, struct link_stats *out)
 	out->rx_too_long = s.ierrors;
 	out->tx_refused = s.oerrors;
 	if (rte_eth_link_get_nowait(d->port, &link) == 0)
-		l->up = link.link_status == RTE_ETH_LINK_UP;
+		l->up = link.link_status == RTE_ETH_LINK_UP && kernel_has_carrier(d->if_index);
 }
 
 static bool

@@ -36,13 +36,14 @@
 struct options {
 	const char *instance; /* NULL: the only one that runs */
 	bool json;
-	bool all;          /* stat: rows that are zero too; peers: counters */
-	double watch_s;    /* stat: 0 = once; top */
-	bool batch;        /* top: print */
-	unsigned times;    /* top: how often; 0: without end */
-	uint32_t drain_us; /* freeze: 0 = PMX_DRAIN_US */
-	bool hold;         /* freeze, park: until this program ends */
-	bool processes;    /* freeze, park: they are stopped as well */
+	bool all;            /* stat: rows that are zero too; peers: counters */
+	double watch_s;      /* stat: 0 = once; top */
+	const char *context; /* ping: one of that node, by its number */
+	bool batch;          /* top: print */
+	unsigned times;      /* top: how often; 0: without end */
+	uint32_t drain_us;   /* freeze: 0 = PMX_DRAIN_US */
+	bool hold;           /* freeze, park: until this program ends */
+	bool processes;      /* freeze, park: they are stopped as well */
 	struct plan_options {
 		const char *topology, *kind, *root, *size, *generator, *ranks_per_host;
 		const char *steps;       /* of which rank */

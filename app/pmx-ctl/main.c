@@ -62,7 +62,8 @@ static const struct command {
 		.help = "  ping NODE        does it answer, how fast, and if not, why? A number, "
 			"name or address\n"
 			"    --size BYTES   of a message (8); --times N (5); --watch SECS between "
-			"them (0.2)\n",
+			"them (0.2)\n"
+			"    --context N    also whether its context N is open\n",
 	},
 	{
 		.name = "links",
@@ -265,8 +266,9 @@ static const struct option longs[] = {{"instance", required_argument, NULL, 'i'}
 	{"ranks-per-host", required_argument, NULL, 'n'}, {"steps", required_argument, NULL, 'S'},
 	{"svg", required_argument, NULL, 'V'}, {"save", required_argument, NULL, 'W'},
 	{"plan", required_argument, NULL, 'L'}, {"drain", required_argument, NULL, 'd'},
-	{"batch", no_argument, NULL, 'b'}, {"times", required_argument, NULL, 'T'},
-	{"hold", no_argument, NULL, 'H'}, {"processes", no_argument, NULL, 'P'}, {0}};
+	{"context", required_argument, NULL, 'c'}, {"batch", no_argument, NULL, 'b'},
+	{"times", required_argument, NULL, 'T'}, {"hold", no_argument, NULL, 'H'},
+	{"processes", no_argument, NULL, 'P'}, {0}};
 
 /* Return where the text of an option goes, or NULL if it is none that has a text. */
 static const char **
@@ -275,6 +277,8 @@ place_of(struct options *o, int option)
 	switch (option) {
 	case 'i':
 		return &o->instance;
+	case 'c':
+		return &o->context;
 	case 't':
 		return &o->plan.topology;
 	case 'k':

@@ -17,12 +17,14 @@
 #include "core/wire/wire.h"
 #include "ctl.h"
 #include "pmx/pmx.h"
+#include "pmx/remote.h"
 
 #define NOBODY      (WIRE_CONTEXTS_MAX - 1) /* limits.contexts is less */
 #define TIMES       5
 #define TIMES_MOST  100000
 #define PAUSE_S     0.2
 #define ANSWER_US   30000000 /* a message ends by itself before */
+#define LATE_US     20000    /* a lane with a CPU answers much sooner */
 #define LISTEN_WAIT 1000     /* ms that the network has to say that nobody listens */
 
 struct ping {
@@ -33,7 +35,9 @@ struct ping {
 	uint32_t len;
 	int64_t trips[TIMES_MOST]; /* us, of those that were answered */
 	unsigned sent, answered;
-	int error; /* of the last that was not */
+	int error;      /* of the last that was not */
+	int context;    /* whether it is open, as well; -1: none */
+	int its_result; /* 0: it is open; or -errno */
 };
 
 /* The reason why a node does not answer, as far as it can be told. */
@@ -75,7 +79,59 @@ compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* Ask whether a context of the node is open: read memory of it that nobody has registered. Its
+ * engine refuses that, or says that there is no such context, and no application notices. Return 0
+ * if it is open, or -errno. */
+static int
+ask_context(struct ping *p)
+{
+	uint8_t bytes[8];
+	const struct pmx_transfer t = {
+		.peer = {p->node, (uint16_t)p->context},
+		.local = bytes,
+		.len = sizeof(bytes),
+		.key = 1,
+	};
+	const int64_t end = clock_deadline(ANSWER_US);
+	pmx_transfer_id id;
+	int result;
+
+	while ((result = pmx_pull(p->ctx, &t, &id)) == -EAGAIN && clock_left(end) != 0)
+		pmx_progress(p->ctx);
+	if (result != 0)
+		return result;
+	while ((result = pmx_transfer_done(p->ctx, id)) == 0 && clock_left(end) != 0)
+		continue;
+	switch (result) {
+	case -ECONNREFUSED:
+	case -EHOSTUNREACH:
+	case -ECONNRESET:
+		return result;
+	case 0:
+		return -ETIMEDOUT;
+	default:
+		return 0; /* refused, so there is somebody who refuses */
+	}
+}
+
 /* ------------------------------------------------------------------ why not */
+
+/* Return whether the kernel has asked for an IPv4 address by ARP, and nobody has answered. */
+static bool
+is_unanswered(const char *host)
+{
+	FILE *f = fopen("/proc/net/arp", "r");
+	char line[256], ip[64];
+	unsigned flags;
+	bool unanswered = false;
+
+	while (f != NULL && fgets(line, sizeof(line), f) != NULL)
+		unanswered |= sscanf(line, "%63s %*x %x", ip, &flags) == 2 && flags == 0 &&
+			strcmp(ip, host) == 0;
+	if (f != NULL)
+		fclose(f);
+	return unanswered;
+}
 
 /* Write why nothing comes back from a peer's IP address and port, by a datagram of this program's
  * own, which the primary there would drop. Return false if the network says nothing. */
@@ -106,6 +162,8 @@ ask_network(const char *address, struct why *why)
 	if (fd >= 0)
 		close(fd);
 	freeaddrinfo(found);
+	if (error == 0 && is_unanswered(host)) /* that it says so itself takes seconds */
+		error = EHOSTUNREACH;
 	switch (error) {
 	case ECONNREFUSED:
 		snprintf(why->what, sizeof(why->what),
@@ -217,6 +275,34 @@ find_why(const struct ping *p, struct why *why)
 
 /* ------------------------------------------------------------------ the command */
 
+/* Find out what is to be said beside the numbers. Return whether all is well. */
+static bool
+judge(const struct ping *p, struct why *why)
+{
+	const unsigned n = p->answered;
+
+	if (n < p->sent) {
+		find_why(p, why);
+		return false;
+	}
+	if (p->its_result != 0) {
+		snprintf(why->what, sizeof(why->what), "node %u answers; its context %d: %s",
+			p->node, p->context,
+			p->its_result == -ECONNREFUSED ? "is not open"
+						       : pmx_strerror(p->its_result));
+		why->mend =
+			"start the application there; pmx-ctl contexts there shows what is open";
+		return false;
+	}
+	if (p->trips[n / 2] > LATE_US) {
+		snprintf(why->what, sizeof(why->what),
+			"it answers late: its lane has no CPU of its own, or too much to do, or "
+			"the path is long or full");
+		why->mend = "pmx-ctl doctor, and top, there";
+	}
+	return true;
+}
+
 static int
 report(struct ping *p, const struct options *o)
 {
@@ -224,8 +310,8 @@ report(struct ping *p, const struct options *o)
 	const unsigned n = p->answered;
 
 	qsort(p->trips, n, sizeof(p->trips[0]), compare);
-	if (n < p->sent)
-		find_why(p, &why);
+	const bool good = judge(p, &why);
+
 	if (o->json) {
 		json_t *j = json_pack("{s:i, s:i, s:i, s:i}", "node", p->node, "bytes", (int)p->len,
 			"sent", (int)p->sent, "answered", (int)n);
@@ -239,7 +325,9 @@ report(struct ping *p, const struct options *o)
 			json_object_set_new(j, "why", json_string(why.what));
 			json_object_set_new(j, "mend", json_string(why.mend));
 		}
-		return print_json(j) != 0 || n < p->sent;
+		if (p->context >= 0 && n > 0)
+			json_object_set_new(j, "context_open", json_boolean(p->its_result == 0));
+		return print_json(j) != 0 || !good;
 	}
 	printf("node %u: %u of %u messages of %u bytes were answered", p->node, n, p->sent, p->len);
 	if (n > 0)
@@ -250,7 +338,9 @@ report(struct ping *p, const struct options *o)
 	puts("");
 	if (why.mend != NULL)
 		printf("  %s\n  -> %s\n", why.what, why.mend);
-	return n < p->sent;
+	else if (p->context >= 0)
+		printf("  context %d is open\n", p->context);
+	return !good;
 }
 
 /* Read the length of a message. Return false if it is none. */
@@ -262,6 +352,17 @@ read_size(const char *value, uint32_t *len)
 
 	*len = value != NULL ? (uint32_t)n : 8;
 	return value == NULL || (end != value && *end == 0 && n <= WIRE_MESSAGE_MAX);
+}
+
+/* Read the number of a context. Return false if it is none. */
+static bool
+read_context(const char *value, int *context)
+{
+	char *end;
+	const unsigned long n = strtoul(value, &end, 10);
+
+	*context = (int)n;
+	return end != value && *end == 0 && n < WIRE_CONTEXTS_MAX;
 }
 
 int
@@ -277,10 +378,13 @@ ping_node(const struct options *o, const char *which)
 		free(p);
 		return complain("%s", p == NULL ? "no memory" : error);
 	}
-	if (!read_size(o->plan.size, &p->len) || o->times > TIMES_MOST) {
+	p->context = -1;
+	if (!read_size(o->plan.size, &p->len) || o->times > TIMES_MOST ||
+		(o->context != NULL && !read_context(o->context, &p->context))) {
 		free(p);
-		return complain("--size: bytes, at most %u; --times: at most %u", WIRE_MESSAGE_MAX,
-			TIMES_MOST);
+		return complain(
+			"--size: bytes, at most %u; --times: at most %u; --context: below %d",
+			WIRE_MESSAGE_MAX, TIMES_MOST, WIRE_CONTEXTS_MAX);
 	}
 	p->name = name;
 	p->bytes = calloc(1, p->len + 1);
@@ -295,11 +399,18 @@ ping_node(const struct options *o, const char *which)
 		for (unsigned i = 0; i < (o->times > 0 ? o->times : TIMES); i++) {
 			if (i > 0)
 				sleep_s(o->watch_s > 0 ? o->watch_s : PAUSE_S);
-			const int e = ping_once(p);
+			int e = ping_once(p);
 
+			/* the first word to a node that was restarted ends so, and is repeated */
+			if (e == -ECONNRESET && i == 0) {
+				p->sent--;
+				e = ping_once(p);
+			}
 			if (e != 0 && (p->error = e) != -ECONNRESET)
 				break; /* the others would end in the same way */
 		}
+		if (p->context >= 0 && p->answered == p->sent)
+			p->its_result = ask_context(p);
 		result = report(p, o);
 	}
 	pmx_context_close(p->ctx);

@@ -364,6 +364,18 @@ def take(interface, ip):
     s.send(b"\xFF" * 6 + mac + struct.pack(">HHHBBH", 0x0806, 1, 0x0800, 6, 4, 1) + mac + address + bytes(6) + address)
 
 
+def other_version(host, version):
+    """Answer each HELLO as node 1 of another version of the protocol would."""
+    s = Endpoint("udp:" + host)
+    while True:
+        data, sender = s.receive(60)
+        if data is None:
+            return
+        if len(data) == HEADER.size + HELLO.size and not is_announcement(data):
+            asked = HELLO.unpack(decode(data).payload)
+            s.send(hello(1, 0, ASK, 0xFEEDBEEF, 0x600DCAFE, asked[1], version=int(version)), sender)
+
+
 if sys.argv[1] == "hands":
     shake_hands(sys.argv[2], sys.argv[3:])
 elif sys.argv[1] == "wrong":
@@ -374,5 +386,7 @@ elif sys.argv[1] == "kinds":
     has_kinds(*sys.argv[2:])
 elif sys.argv[1] == "break":
     break_one(*sys.argv[2:])
+elif sys.argv[1] == "version":
+    other_version(*sys.argv[2:])
 elif sys.argv[1] == "take":
     take(*sys.argv[2:])
