@@ -38,9 +38,11 @@ struct options {
 	bool json;
 	bool all;            /* stat: rows that are zero too; peers: counters */
 	double watch_s;      /* stat: 0 = once; top */
-	const char *context; /* ping: one of that node, by its number */
+	const char *context; /* ping: one of that node, by its number; capture */
+	const char *peer;    /* capture: a node's number */
+	const char *file;    /* capture: what is written; others: --watch as text */
 	bool batch;          /* top: print */
-	unsigned times;      /* top: how often; 0: without end */
+	unsigned times;      /* top, ping: how often; capture: frames; 0: without end */
 	uint32_t drain_us;   /* freeze: 0 = PMX_DRAIN_US */
 	bool hold;           /* freeze, park: until this program ends */
 	bool processes;      /* freeze, park: they are stopped as well */
@@ -185,6 +187,11 @@ int show_groups(struct session *s, const struct options *o);
 
 /* Find out whether a node answers, named by number, name or address. Return the exit code. */
 int ping_node(const struct options *o, const char *which);
+
+/* ------------------------------------------------------------------ capture.c */
+
+/* Write frames of a primary into a file. Return the exit code. */
+int capture(struct session *s, const struct options *o);
 
 /* ------------------------------------------------------------------ top.c */
 

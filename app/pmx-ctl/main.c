@@ -66,6 +66,14 @@ static const struct command {
 			"    --context N    also whether its context N is open\n",
 	},
 	{
+		.name = "capture",
+		.show = capture,
+		.help = "  capture -w FILE  frames of the node, with times, directions and why "
+			"they were dropped (pcapng)\n"
+			"    --peer NODE    only those from and to it; --context N; -c N: so many, "
+			"and end\n",
+	},
+	{
 		.name = "links",
 		.show = show_links,
 		.help = "  links            links of this node: traffic now, and which reach peers "
@@ -219,10 +227,14 @@ run_named(const char *name, const struct options *o)
 		if (strcmp(commands[i].name, name) != 0 ||
 			(commands[i].run == NULL && commands[i].show == NULL))
 			continue;
+		if (o->peer != NULL && commands[i].show != capture)
+			return wrong("command", name, "--peer is an option of capture");
 		if ((o->all && commands[i].show != show_stat && commands[i].show != show_peers) ||
 			(o->watch_s > 0 && commands[i].show != show_stat &&
 				commands[i].run != show_top) ||
-			((o->batch || o->times > 0) && commands[i].run != show_top))
+			(o->batch && commands[i].run != show_top) ||
+			(o->times > 0 && commands[i].run != show_top &&
+				commands[i].show != capture))
 			return wrong("command", name,
 				"--all is an option of stat and peers, --watch of stat and top, "
 				"--batch and --times of top");
@@ -266,9 +278,10 @@ static const struct option longs[] = {{"instance", required_argument, NULL, 'i'}
 	{"ranks-per-host", required_argument, NULL, 'n'}, {"steps", required_argument, NULL, 'S'},
 	{"svg", required_argument, NULL, 'V'}, {"save", required_argument, NULL, 'W'},
 	{"plan", required_argument, NULL, 'L'}, {"drain", required_argument, NULL, 'd'},
-	{"context", required_argument, NULL, 'c'}, {"batch", no_argument, NULL, 'b'},
-	{"times", required_argument, NULL, 'T'}, {"hold", no_argument, NULL, 'H'},
-	{"processes", no_argument, NULL, 'P'}, {0}};
+	{"context", required_argument, NULL, 'x'}, {"peer", required_argument, NULL, 'p'},
+	{"count", required_argument, NULL, 'c'}, {"write", required_argument, NULL, 'w'},
+	{"batch", no_argument, NULL, 'b'}, {"times", required_argument, NULL, 'T'},
+	{"hold", no_argument, NULL, 'H'}, {"processes", no_argument, NULL, 'P'}, {0}};
 
 /* Return where the text of an option goes, or NULL if it is none that has a text. */
 static const char **
@@ -277,8 +290,12 @@ place_of(struct options *o, int option)
 	switch (option) {
 	case 'i':
 		return &o->instance;
-	case 'c':
+	case 'x':
 		return &o->context;
+	case 'p':
+		return &o->peer;
+	case 'w': /* seconds, unless the command is capture */
+		return &o->file;
 	case 't':
 		return &o->plan.topology;
 	case 'k':
@@ -321,13 +338,12 @@ set_option(struct options *o, int option, const char *value)
 	case 'a':
 		o->all = true;
 		return 0;
-	case 'w':
-		return read_seconds(value, &o->watch_s) != 0 ? 2 + 1 : 0;
 	case 'd':
 		return read_drain(value, &o->drain_us) != 0 ? 2 + 1 : 0;
 	case 'b':
 		o->batch = true;
 		return 0;
+	case 'c':
 	case 'T':
 		o->times = (unsigned)strtoul(value, NULL, 10);
 		return o->times > 0 ? 0 : wrong("--times", value, "not a number from 1 on") + 1;
@@ -355,12 +371,15 @@ main(int argc, char **argv)
 	struct options o = {0};
 	int option;
 
-	while ((option = getopt_long(argc, argv, "i:jaw:h", longs, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "i:jaw:c:h", longs, NULL)) != -1) {
 		int ends = set_option(&o, option, optarg);
 
 		if (ends != 0)
 			return ends - 1;
 	}
+	if (o.file != NULL && (optind >= argc || strcmp(argv[optind], "capture") != 0) &&
+		read_seconds(o.file, &o.watch_s) != 0)
+		return 2;
 	const struct job_command *job = optind < argc ? job_command(argv[optind]) : NULL;
 
 	if ((o.drain_us != 0 || o.hold || o.processes) && (job == NULL || !job->stops))

@@ -307,6 +307,7 @@ struct peer {
 struct tx_queue {
 	struct rte_mbuf *m[TX_QUEUE];
 	unsigned n;
+	unsigned captured; /* of the first ones: capture.h has seen them */
 	uint64_t stuck_at; /* tsc since when the link took none; 0: it took the last ones */
 };
 
@@ -348,8 +349,11 @@ struct command {
 	_Atomic bool done;
 };
 
+struct capture;
+
 struct engine {
 	struct node *node;
+	struct capture *capture; /* NULL: nobody captures */
 	unsigned lane;
 	struct proto *proto;
 	struct lane_rails *rails;        /* NULL: no peer has several links */

@@ -19,6 +19,7 @@
 #include <rte_ip.h>
 #include <rte_udp.h>
 
+#include "engine/capture.h"
 #include "engine/deliver.h"
 #include "engine/link_io.h"
 #include "engine/local.h"
@@ -533,6 +534,18 @@ frames_in(struct engine *e, const struct link *l, struct rte_mbuf **m, unsigned 
 	ENGINE_COUNT_N(e, rx_frames, n);
 }
 
+static __rte_noinline void
+frames_in_captured(struct engine *e, const struct link *l, struct rte_mbuf **m, unsigned n)
+{
+	struct capture_look look;
+
+	for (unsigned i = 0; i < n; i++) {
+		capture_in_begins(e, l, m[i], &look);
+		frames_in(e, l, &m[i], 1);
+		capture_in_ends(e, &look);
+	}
+}
+
 static unsigned
 inbox_in(struct engine *e)
 {
@@ -566,7 +579,10 @@ engine_rx(struct engine *e)
 			continue;
 		if (l->slow)
 			e->now = rte_rdtsc();
-		frames_in(e, l, m, k);
+		if (unlikely(e->capture != NULL))
+			frames_in_captured(e, l, m, k);
+		else
+			frames_in(e, l, m, k);
 		work += k;
 	}
 	if (unlikely(e->hands_over))
@@ -883,7 +899,7 @@ drop_stuck(struct engine *e, struct tx_queue *q, unsigned sent)
 		return false;
 	ENGINE_COUNT_N(e, tx_stuck, q->n);
 	rte_pktmbuf_free_bulk(q->m, q->n);
-	q->n = 0;
+	q->n = q->captured = 0;
 	return true;
 }
 
@@ -903,16 +919,19 @@ flush_links(struct engine *e)
 			take_handover(n, i, q);
 		if (q->n == 0)
 			continue;
+		if (unlikely(e->capture != NULL))
+			capture_out(e, i, q);
 		unsigned sent = likely(own) ? l->ops->tx(l, (uint16_t)e->lane, q->m, (uint16_t)q->n)
 					    : give_handover(n, i, q);
 
 		if (likely(sent == q->n)) {
-			q->n = 0;
+			q->n = q->captured = 0;
 			q->stuck_at = 0;
 			continue;
 		}
 		memmove(q->m, q->m + sent, (q->n - sent) * sizeof(q->m[0]));
 		q->n -= sent;
+		q->captured -= sent < q->captured ? sent : q->captured;
 		if (unlikely(e->rails != NULL) && drop_stuck(e, q, sent))
 			continue;
 		all = false;

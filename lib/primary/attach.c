@@ -29,6 +29,7 @@
 #include "node/node.h"
 #include "preempt/primary/jobs.h"
 #include "primary/attach.h"
+#include "primary/capture.h"
 #include "primary/dpdk_names.h"
 #include "primary/health.h"
 #include "primary/socket.h"
@@ -189,6 +190,7 @@ attach_gone(int connection)
 	pthread_mutex_unlock(&server.lock);
 	while (n-- > 0)
 		end_context(ctx[n], generation[n]);
+	capture_gone(server.node, connection);
 	pthread_mutex_lock(&server.lock);
 	clear_waiting();
 	jobs_gone(connection);
@@ -813,6 +815,8 @@ do_request(const struct asker *who, const struct attach_request *request, int fd
 		return jobs_for(who, request, reply);
 	case ATTACH_STOP:
 		return stop_for(who, request, reply);
+	case ATTACH_CAPTURE:
+		return capture_for(server.node, who, request, fd);
 	case ATTACH_MEMORY:
 		return map_for(who, request, fd, reply);
 	default:
@@ -824,7 +828,7 @@ static void
 attach_answer(const struct asker *who, const struct attach_request *request, const int *fds,
 	int count, struct attach_reply *reply, int *out, int *out_count)
 {
-	bool takes_fd = request->op == ATTACH_MEMORY ||
+	bool takes_fd = request->op == ATTACH_MEMORY || request->op == ATTACH_CAPTURE ||
 		(request->op == ATTACH_OPEN && who->connection != SECONDARY);
 
 	*reply = (struct attach_reply){

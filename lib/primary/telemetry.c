@@ -334,6 +334,7 @@ add_link(struct rte_tel_data *d, unsigned number)
 	rte_tel_data_add_dict_string(c, "port",
 		*l->config.port ? l->config.port : l->config.listen);
 	rte_tel_data_add_dict_uint(c, "up", l->up);
+	rte_tel_data_add_dict_uint(c, "ethernet", l->config.encap != LINK_ENCAP_NONE);
 	rte_tel_data_add_dict_uint(c, "mtu", l->config.mtu);
 	rte_tel_data_add_dict_uint(c, "rx_frames", s.rx_frames);
 	rte_tel_data_add_dict_uint(c, "rx_bytes", s.rx_bytes);
