@@ -3,6 +3,7 @@
  * The commands reload, contexts, memory and groups.
  */
 #include <inttypes.h>
+#include <pwd.h>
 #include <stdlib.h>
 
 #include "ctl.h"
@@ -30,6 +31,21 @@ show_reload(struct session *s, const struct options *o)
 	return failed;
 }
 
+/* Return the name of the user who has a context open, or his number, or "-". */
+static const char *
+user_of(const json_t *context, char *text, size_t size)
+{
+	const json_t *uid = json_object_get(context, "uid");
+	const struct passwd *p = uid != NULL ? getpwuid((uid_t)json_integer_value(uid)) : NULL;
+
+	if (uid == NULL)
+		return "-";
+	snprintf(text, size, "%" JSON_INTEGER_FORMAT, json_integer_value(uid));
+	if (p != NULL)
+		snprintf(text, size, "%s", p->pw_name);
+	return text;
+}
+
 int
 show_contexts(struct session *s, const struct options *o)
 {
@@ -46,20 +62,21 @@ show_contexts(struct session *s, const struct options *o)
 	if (list == NULL)
 		return result;
 	table_begin(&t,
-		">context|state|>process|>job|attached|>sent|>received|>send buffers|>receive "
-		"buffers|>unread|>bad|>pairs|>sent by them|>received by them");
+		">context|name|user|state|>process|>job|attached|>sent|>received|>send "
+		"buffers|>receive buffers|>unread|>bad|>pairs|>sent by them|>received by them");
 	json_array_foreach(list, i, c) {
-		char pid[24], job[24];
+		char pid[24], job[24], user[48];
 
 		for (unsigned k = 0; k < 11; k++)
 			v[k] = get_u64(c, keys[k]);
 		snprintf(pid, sizeof(pid), "%" PRIu64, get_u64(c, "pid"));
 		snprintf(job, sizeof(job), "%" PRIu64, get_u64(c, "job"));
 		table_row(&t,
-			"%" PRIu64 "\t%s\t%s\t%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64
+			"%" PRIu64 "\t%s\t%s\t%s\t%s\t%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64
 			" of %" PRIu64 "\t%" PRIu64 " of %" PRIu64 "\t%" PRIu64 "\t%" PRIu64
 			"\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64,
-			get_u64(c, "context"), get_text(c, "state"), get_u64(c, "pid") ? pid : "-",
+			get_u64(c, "context"), get_text(c, "name"), user_of(c, user, sizeof(user)),
+			get_text(c, "state"), get_u64(c, "pid") ? pid : "-",
 			get_u64(c, "job") ? job : "-", get_text(c, "attached"), v[0], v[1], v[2],
 			v[3], v[4], v[5], v[6], v[7], v[8], v[9], v[10]);
 	}

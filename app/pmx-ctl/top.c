@@ -172,12 +172,6 @@ show_process(const struct span *s)
 	return text;
 }
 
-static const char *
-show_attached(const struct span *s)
-{
-	return get_text(s->now, "attached");
-}
-
 static double
 sent_of(const struct span *s)
 {
@@ -235,9 +229,9 @@ static const struct column peer_columns[] = {{"node", 5, number_of, show_number}
 	{"silent", 9, silent_of, show_silent}, {"who", -24, NULL, show_name}, {0}};
 static const struct column context_columns[] = {{"context", 7, number_of, show_number},
 	{"state", -7, NULL, show_state}, {"process", 7, process_of, show_process},
-	{"attached", -9, NULL, show_attached}, {"sent/s", 8, sent_of, NULL},
-	{"got/s", 8, received_of, NULL}, {"busy", 8, busy_of, show_busy},
-	{"held", 8, held_of, show_held}, {"unread", 7, unread_of, NULL}, {0}};
+	{"who", -9, NULL, show_name}, {"sent/s", 8, sent_of, NULL}, {"got/s", 8, received_of, NULL},
+	{"busy", 8, busy_of, show_busy}, {"held", 8, held_of, show_held},
+	{"unread", 7, unread_of, NULL}, {0}};
 
 static const struct column *sorted_by;
 static bool sorted_up; /* the smallest first: numbers */

@@ -329,7 +329,8 @@ put_contexts(const struct writer *w)
 			json_array_foreach(p->contexts, k, c) {
 				put_sample(w, metrics[m].name,
 					*metrics[m].kind == 'c' ? "_total" : "", p);
-				fprintf(w->out, ",context=\"%" PRIu64 "\"", get_u64(c, "context"));
+				fprintf(w->out, ",context=\"%" PRIu64 "\",", get_u64(c, "context"));
+				put_label(w->out, "context_name", get_text(c, "name"));
 				put_value(w, (double)get_u64(c, metrics[m].key));
 			}
 		}

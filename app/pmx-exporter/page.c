@@ -204,7 +204,8 @@ put_contexts(FILE *out, const struct primary *p, const struct primary *before, d
 		fputs("<h3>Contexts</h3>\n<p class=facts>none is open</p>\n", out);
 		return;
 	}
-	fputs("<h3>Contexts</h3>\n<table><tr><th>context<th class=t>state<th>process<th "
+	fputs("<h3>Contexts</h3>\n"
+	      "<table><tr><th>context<th class=t>who<th class=t>state<th>process<th "
 	      "class=t>attached<th>sent/s<th>received/s<th>send buffers busy<th>receive buffers "
 	      "held<th>unread</tr>\n",
 		out);
@@ -212,12 +213,12 @@ put_contexts(FILE *out, const struct primary *p, const struct primary *before, d
 		const struct span s = span_of(before ? before->contexts : NULL, c, "context",
 			seconds);
 
+		fprintf(out, "<tr><td>%" PRIu64 "<td class=t>", get_u64(c, "context"));
+		put(out, get_text(c, "name"));
 		fprintf(out,
-			"<tr><td>%" PRIu64 "<td class=t>%s<td>%" PRIu64
-			"<td class=t>%s<td>%s<td>%s<td>%" PRIu64 " of %" PRIu64 "<td>%" PRIu64
-			" of %" PRIu64 "<td>%" PRIu64 "</tr>\n",
-			get_u64(c, "context"), get_text(c, "state"), get_u64(c, "pid"),
-			get_text(c, "attached"),
+			"<td class=t>%s<td>%" PRIu64 "<td class=t>%s<td>%s<td>%s<td>%" PRIu64
+			" of %" PRIu64 "<td>%" PRIu64 " of %" PRIu64 "<td>%" PRIu64 "</tr>\n",
+			get_text(c, "state"), get_u64(c, "pid"), get_text(c, "attached"),
 			rate_text(span_rate(&s, "sent") + span_rate(&s, "paired_sent")),
 			rate_text(span_rate(&s, "received") + span_rate(&s, "paired_received")),
 			get_u64(c, "send_busy"), get_u64(c, "send_buffers"),

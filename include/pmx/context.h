@@ -243,6 +243,8 @@ struct pmx_context_params {
 				   * yet, or whose node does not answer yet, at most
 				   * PMX_OPEN_WAIT_MAX; 0: not at all, so -ECONNREFUSED comes after
 				   * a round trip, and -EHOSTUNREACH after proto.hello_ms */
+	const char *name;         /**< by which pmx-ctl shows it, 31 bytes of it; borrowed for the
+				   * call; NULL: the program's name */
 };
 
 /**

@@ -27,6 +27,8 @@
 #ifndef PMX_CHANNEL_H
 #define PMX_CHANNEL_H
 
+#include <assert.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "channel/slot_ring.h"
@@ -64,6 +66,8 @@ struct pin_counters {
 };
 
 /* The client's messages past the engine, plain and matched, for pmx-ctl to show. */
+#define CONTEXT_NAME_MAX 32
+
 struct pair_counters {
 	uint64_t pairs; /* contexts with which it shares memory now */
 	uint64_t sent, received;
@@ -132,10 +136,15 @@ struct channel_shm {
 	 * one */
 	_Alignas(64) _Atomic uint64_t watch[WATCHES_MAX];
 	_Alignas(64) struct pair_counters paired; /* written by the client */
+	char name[CONTEXT_NAME_MAX];              /* written by the client, for people; may have no
+						   * 0 */
 	_Alignas(64) struct pin_counters pins;    /* written by the client */
 	_Atomic uint8_t revoked[REGIONS_WATCHED]; /* written by the client: the memory is no
 						   * longer what was registered */
 };
+
+static_assert(offsetof(struct channel_shm, pins) == offsetof(struct channel_shm, paired) + 64,
+	"name lies where older versions have nothing");
 
 enum submission_op {
 	SUBMIT_SEND = 1,           /* a message; its first buffers */

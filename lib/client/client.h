@@ -175,7 +175,8 @@ struct client_aside {
 
 struct pmx_context {
 	struct channel_shm *shm;
-	uint64_t bytes;  /* of the channel */
+	char name[CONTEXT_NAME_MAX]; /* for people */
+	uint64_t bytes;              /* of the channel */
 	uint64_t mapped; /* thin: bytes of the channel and the buffers behind it, for this process
 			  * to unmap */
 	struct slot_end sub, com;

@@ -4,7 +4,9 @@
  * is in send.c, receive.c and wait.c.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -44,6 +46,7 @@ static void
 join(struct pmx_context *ctx, struct channel_shm *shm, int event_fd, int doorbell)
 {
 	ctx->shm = shm;
+	memcpy(shm->name, ctx->name, sizeof(shm->name));
 	ctx->life = BULK_LIFE(1 + ctx->lives++ % 127);
 	slot_end_init(&ctx->sub, channel_submissions(shm), shm->submissions, &shm->submissions_pos);
 	slot_end_init(&ctx->com, channel_completions(shm), shm->completions, &shm->completions_pos);
@@ -200,6 +203,8 @@ ctx_make(struct pmx_context **out, struct pmx_node *node, const struct pmx_conte
 	}
 	/* pmx_context_open() has checked it */
 	ctx->idle = (enum pmx_idle)ctx_idle_policy(params);
+	snprintf(ctx->name, sizeof(ctx->name), "%s",
+		params->name != NULL ? params->name : program_invocation_short_name);
 	ctx->open_wait_us = params->open_wait_us;
 	join(ctx, shm, event_fd, doorbell);
 	ctx_take_ring(ctx);

@@ -210,6 +210,7 @@ context_resume(struct engine *e, struct channel *ch, const struct quotas *q, str
 
 	if (result != 0)
 		return result;
+	memset(ch->shm->name, 0, sizeof(ch->shm->name)); /* that of an earlier client */
 	ch->state = CHANNEL_OPEN;
 	turns_add(e, ch);
 	watch_begin(e, ch);

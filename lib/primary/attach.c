@@ -474,6 +474,12 @@ user_of_context(uint16_t ctx)
 	return server.who[ctx].uid;
 }
 
+uint32_t
+attach_user(uint16_t ctx)
+{
+	return server.owner[ctx] != SECONDARY ? server.who[ctx].uid : UINT32_MAX;
+}
+
 static int
 process_of_context(uint16_t ctx)
 {

@@ -17,5 +17,8 @@ int attach_serve(struct node *n, const struct takeover_attachments *door);
 void attach_pause(void);
 void attach_save(struct takeover_attachments *door);
 void attach_stop(void);
+/* Return the user who has the context open; UINT32_MAX: not known, since it is a secondary's. Any
+ * thread. */
+uint32_t attach_user(uint16_t ctx);
 
 #endif

@@ -14,6 +14,7 @@
 #include "group/engine/group.h"
 #include "rma/engine/rma.h"
 #include "node/reload.h"
+#include "primary/attach.h"
 #include "primary/discover.h"
 #include "primary/dpdk_names.h"
 #include "primary/telemetry.h"
@@ -400,18 +401,34 @@ copy_from_channel(const struct channel *ch, size_t offset, void *to, size_t len)
 	pthread_mutex_unlock(&node->mappings.lock);
 }
 
+/* Replace what a client wrote into a text and what cannot be printed. */
+static void
+make_printable(char *text)
+{
+	for (; *text != 0; text++) {
+		if (*text < ' ' || *text > '~' || *text == '"' || *text == '\\')
+			*text = '?';
+	}
+}
+
 static void
 add_context(struct rte_tel_data *d, const struct channel *ch)
 {
 	struct rte_tel_data *c = rte_tel_data_alloc();
 	static const char *const states[] = {"closed", "open", "closing", "ending"};
 	struct pair_counters paired;
-	char name[16];
+	char name[CONTEXT_NAME_MAX + 1] = "";
+	const uint32_t user = attach_user(ch->ctx);
 
 	if (c == NULL)
 		return;
 	copy_from_channel(ch, offsetof(struct channel_shm, paired), &paired, sizeof(paired));
+	copy_from_channel(ch, offsetof(struct channel_shm, name), name, CONTEXT_NAME_MAX);
 	rte_tel_data_start_dict(c);
+	make_printable(name);
+	rte_tel_data_add_dict_string(c, "name", name);
+	if (user != UINT32_MAX)
+		rte_tel_data_add_dict_uint(c, "uid", user);
 	rte_tel_data_add_dict_string(c, "state",
 		ch->state == CHANNEL_OPEN && ch->stopped ? "stopped" : states[ch->state & 3]);
 	rte_tel_data_add_dict_uint(c, "job", ch->job);

@@ -83,23 +83,14 @@ pings unknown_name 1 "has no node of that name" nobody.invalid
 timeout 60 "$ctl" --instance "${tag}0" --json ping 1 --times 3 --watch 0.1 >"$dir/ping" && python3 -c 'import json, sys
 d = json.load(sys.stdin)
 sys.exit(not (d["answered"] == d["sent"] == 3 and 0 < d["round_trip_us"]["least"] <= d["round_trip_us"]["most"]))' <"$dir/ping" && ok ping__json || not_ok ping__json "" "$dir/ping"
-end "${primaries[1]}"
-pings nobody_listens 1 'nobody listens at that port' 1 --times 1
-# again WHAT LINES: node 1 with another configuration
-again() {
-	sed "s/^\[proto\]/&\n$1/; ${2:-}" "$dir/1.ini.first" >"$dir/1.ini"
-	primary 1 --no-huge -m 128 --lcores "0@0" || not_ok watch__again "" "$dir/1.log"
-	primaries[1]=$last
-}
-cp "$dir/1.ini" "$dir/1.ini.first"
-again 'checksum = on'
-pings another_checksum 1 'has proto.checksum = on, this one off' 1 --times 1
-end "${primaries[1]}"
-again '' 's/^mtu = .*/mtu = 1400/'
-pings another_mtu 1 "node 1 '${tag}1' takes 1344 bytes a frame, this one 3944" 1 --size 3000 --times 1
-pings short_ones_pass 0 '1 of 1' 1 --times 1
-end "${primaries[1]}"
-again ''
+
+# ---- contexts have names and users
+start "$dir/named.log" env PMX_ATTACH=thin "$build/app/pmx-perf" respond --idle yield --instance "${tag}0" --context 5
+named=$last
+named() { "$ctl" --instance "${tag}0" contexts | awk '$1 == 5 && $2 == "pmx-perf" && $3 == "root" {found = 1} END {exit !found}'; }
+wait_for 30 named && ok contexts__name_and_user || not_ok contexts__name_and_user "" <("$ctl" --instance "${tag}0" contexts)
+"$build/app/pmx-exporter" --once 2>/dev/null | grep -q 'context="5",context_name="pmx-perf"' && ok contexts__exporter_has_names || not_ok contexts__exporter_has_names
+end "$named" KILL
 
 # ---- top
 "$ctl" --instance "${tag}0" top --batch --times 2 --watch 0.2 >"$dir/top" 2>&1 && [ "$(grep -c "^pmx-ctl top .*${tag}0" "$dir/top")" -eq 2 ] &&
