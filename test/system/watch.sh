@@ -203,6 +203,36 @@ if [ -x "$(command -v promtool)" ]; then
 elif full; then
 	echo "ok exporter__promtool # SKIP needs promtool: dpdk-config/install.sh --tests=full"
 fi
+# ---- Prometheus itself scrapes both nodes, and has as many bytes as were sent
+# asked QUERY: the values of its answer, a line each
+asked() {
+	python3 - "http://127.0.0.1:$((port + 8))" "$1" <<-'END'
+		import json, sys, urllib.parse, urllib.request
+		url = sys.argv[1] + "/api/v1/query?query=" + urllib.parse.quote(sys.argv[2])
+		for r in json.load(urllib.request.urlopen(url, timeout=30))["data"]["result"]:
+		    print(int(float(r["value"][1])))
+	END
+}
+if [ -x "$(command -v prometheus)" ]; then
+	printf '%s\n' 'global: {scrape_interval: 1s}' 'scrape_configs:' '- job_name: pmx' '  static_configs:' "  - targets: ['127.0.0.1:$((port + 9))']" \
+		"rule_files: ['$root/dpdk-config/prometheus/pmx-alerts.yml']" >"$dir/prometheus.yml"
+	start "$dir/prometheus.log" prometheus --config.file "$dir/prometheus.yml" --storage.tsdb.path "$dir/tsdb" --web.listen-address "127.0.0.1:$((port + 8))"
+	prometheus=$last
+	both_up() { [ "$(asked "pmx_peer_up{primary=~\"${tag}[01]\"}" 2>/dev/null | grep -c 1)" -eq 2 ]; }
+	wait_for 60 both_up && ok prometheus__scrapes_both || not_ok prometheus__scrapes_both "" "$dir/prometheus.log"
+	bytes="pmx_peer_tx_bytes_total{primary=\"${tag}0\",peer=\"1\"}"
+	before=$(asked "$bytes")
+	exchange 4000 || not_ok prometheus__messages "" "$dir/perf.log"
+	sent=$((4000 * (64 + 50))) # with the protocol's header
+	enough() { now=$(asked "$bytes") && [ $(((now - before - sent) * 1000)) -ge $((-sent)) ]; }
+	wait_for 60 enough
+	awk -v got=$((now - before)) -v sent=$sent 'BEGIN {d = got / sent - 1; exit !(d < 0.001 && d > -0.001)}' && ok prometheus__bytes ||
+		not_ok prometheus__bytes "$((now - before)), sent $sent"
+	end "$prometheus"
+elif full; then
+	echo "ok prometheus # SKIP needs prometheus: dpdk-config/install.sh --tests=full"
+fi
+
 # what rules and the dashboard ask for is there
 python3 - "$root/dpdk-config/prometheus" "$dir/text" >"$dir/out" 2>&1 <<-'END' && ok exporter__what_rules_ask_for || not_ok exporter__what_rules_ask_for "" "$dir/out"
 	import json, re, sys
