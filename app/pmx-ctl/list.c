@@ -49,10 +49,10 @@ user_of(const json_t *context, char *text, size_t size)
 int
 show_contexts(struct session *s, const struct options *o)
 {
-	static const char *const keys[] = {"sent", "received", "send_busy", "send_buffers",
-		"receive_held", "receive_buffers", "lhs_waiting", "bad", "pairs", "paired_sent",
-		"paired_received"};
-	uint64_t v[11];
+	static const char *const keys[] = {"sent", "sent_bytes", "received", "received_bytes",
+		"send_busy", "send_buffers", "receive_held", "receive_buffers", "lhs_waiting",
+		"bad", "pairs", "paired_sent", "paired_received"};
+	uint64_t v[13];
 	struct table t;
 	size_t i;
 	int result;
@@ -67,18 +67,19 @@ show_contexts(struct session *s, const struct options *o)
 	json_array_foreach(list, i, c) {
 		char pid[24], job[24], user[48];
 
-		for (unsigned k = 0; k < 11; k++)
+		for (unsigned k = 0; k < 13; k++)
 			v[k] = get_u64(c, keys[k]);
 		snprintf(pid, sizeof(pid), "%" PRIu64, get_u64(c, "pid"));
 		snprintf(job, sizeof(job), "%" PRIu64, get_u64(c, "job"));
 		table_row(&t,
-			"%" PRIu64 "\t%s\t%s\t%s\t%s\t%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64
-			" of %" PRIu64 "\t%" PRIu64 " of %" PRIu64 "\t%" PRIu64 "\t%" PRIu64
-			"\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64,
+			"%" PRIu64 "\t%s\t%s\t%s\t%s\t%s\t%s\t%" PRIu64 "\t%s\t%" PRIu64
+			"\t%s\t%" PRIu64 " of %" PRIu64 "\t%" PRIu64 " of %" PRIu64 "\t%" PRIu64
+			"\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64,
 			get_u64(c, "context"), get_text(c, "name"), user_of(c, user, sizeof(user)),
 			get_text(c, "state"), get_u64(c, "pid") ? pid : "-",
-			get_u64(c, "job") ? job : "-", get_text(c, "attached"), v[0], v[1], v[2],
-			v[3], v[4], v[5], v[6], v[7], v[8], v[9], v[10]);
+			get_u64(c, "job") ? job : "-", get_text(c, "attached"), v[0],
+			bytes_text(v[1]), v[2], bytes_text(v[3]), v[4], v[5], v[6], v[7], v[8],
+			v[9], v[10], v[11], v[12]);
 	}
 	table_end(&t, stdout);
 	json_decref(list);

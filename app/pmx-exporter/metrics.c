@@ -305,6 +305,8 @@ put_contexts(const struct writer *w)
 	} metrics[] = {
 		{"context_sent", "sent", "counter", "messages sent by the engine"},
 		{"context_received", "received", "counter", "messages that came by the engine"},
+		{"context_sent_bytes", "sent_bytes", "counter", "bytes of those messages"},
+		{"context_received_bytes", "received_bytes", "counter", "bytes of those that came"},
 		{"context_paired_sent", "paired_sent", "counter",
 			"messages sent past the engine, to contexts of this node"},
 		{"context_paired_received", "paired_received", "counter",

@@ -51,6 +51,26 @@ extern "C" {
 /** Return the version of the library that runs, as PMX_VERSION. Any thread. */
 PMX_API const char *pmx_version(void);
 
+/** Tells how serious a line of the log is, by the numbers of syslog(3). */
+enum pmx_log_level {
+	PMX_LOG_ERROR = 3,
+	PMX_LOG_WARNING = 4,
+	PMX_LOG_NOTICE = 5,
+	PMX_LOG_INFO = 6,
+	PMX_LOG_DEBUG = 7,
+};
+
+/** Takes a line of the log, without an end of line. Any thread of the library calls it, also
+ * several at once; it must not call functions of the library. */
+typedef void (*pmx_log_function)(void *arg, enum pmx_log_level level, const char *line);
+
+/** Have this process's library pass what it has to say to a function, in place of stderr: its own
+ * words, and those of embedded nodes about peers, contexts and links. DPDK's words stay on stderr.
+ * @param to   NULL: stderr again. A call that has begun may still come.
+ * @param arg  for the function
+ */
+PMX_API void pmx_log_to(pmx_log_function to, void *arg);
+
 #ifdef __cplusplus
 }
 #endif

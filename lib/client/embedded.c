@@ -22,6 +22,8 @@
 #include "engine/contexts.h"
 #include "engine/loop.h"
 #include "node/config_file.h"
+#include "client/say.h"
+#include "log/log.h"
 #include "node/node.h"
 
 #define CLOSE_PATIENCE_S 10
@@ -58,6 +60,13 @@ eal_start(struct pmx_node *n, const struct pmx_node_params *params, char *error,
 	return started >= 0;
 }
 
+/* Pass a line of the node to the application. DPDK's levels are one above those of syslog. */
+static int
+pass(uint32_t level, const char *line)
+{
+	return client_pass((enum pmx_log_level)(level > 1 ? level - 1 : 0), line);
+}
+
 static int
 start(struct pmx_node *n, const struct pmx_node_params *params, char *error, uint32_t error_len)
 {
@@ -74,6 +83,7 @@ start(struct pmx_node *n, const struct pmx_node_params *params, char *error, uin
 		return -EINVAL;
 	}
 	config.lanes = 1;
+	log_pass_to(pass);
 	inherit_begin();
 	if (eal_start(n, params, error, error_len))
 		result = node_start(&n->embedded, &config, error, error_len);

@@ -16,6 +16,7 @@
 #include "base/params.h"
 #include "channel/instance.h"
 #include "client/client.h"
+#include "client/say.h"
 
 #define EAL_WORDS 64
 
@@ -90,7 +91,7 @@ start_embedded(struct pmx_node **node)
 	if (result == 0)
 		(*node)->polls = true;
 	else
-		fprintf(stderr, "pmx: PMX_ATTACH=embedded: %s\n", error);
+		client_say(PMX_LOG_ERROR, "PMX_ATTACH=embedded: %s", error);
 	return result; /* words is not freed: the EAL keeps pointers into it */
 }
 

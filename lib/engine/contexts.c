@@ -112,6 +112,7 @@ join_own(struct node *n, struct channel *ch)
 	ch->inline_done = ch->inline_failed = ch->inline_told = 0;
 	ch->selects = ch->expires = ch->watches = false;
 	ch->received = ch->sent = ch->bad = 0;
+	ch->received_bytes = ch->sent_bytes = 0;
 	ch->burst = range && range->burst ? range->burst : n->config.burst;
 	ch->space = (struct memory_space){
 		.most = ch->thin == NULL               ? UINT64_MAX

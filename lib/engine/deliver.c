@@ -97,6 +97,7 @@ put_fragment(struct inlet *in, uint16_t src_node, uint16_t src_ctx, struct rte_m
 		offset_of(in->ch, in->chain), front, in->lhs.split);
 	in->chain_count = 0;
 	in->ch->received++;
+	in->ch->received_bytes += msg_len;
 }
 
 /* Pass one fragment, in order, to the inlet. Its payload begins payload_off bytes into the mbuf's
@@ -114,6 +115,7 @@ put(struct engine *e, struct inlet *in, uint16_t src_node, uint16_t src_ctx, str
 		return;
 	}
 	in->ch->received++;
+	in->ch->received_bytes += msg_len;
 	if (len <= in->lhs.split) {
 		lhs_write(&in->lhs, src_node, src_ctx, len, LHS_NO_BULK, 0, payload, len);
 		free_one(m);

@@ -268,10 +268,11 @@ struct channel {
 	int own_event_fd, own_doorbell; /* event_fd and doorbell unless a thin client is attached */
 	int pid;                        /* process of the client; 0: embedded */
 	uint64_t received, sent;        /* messages */
-	uint64_t bad;                   /* malformed input from this client */
-	uint32_t burst;                 /* most submissions that are taken in a turn */
-	struct memory_space space;      /* the client's memory */
-	void *service[SERVICES_MAX];    /* state of each service, by its number */
+	uint64_t received_bytes, sent_bytes;
+	uint64_t bad;                /* malformed input from this client */
+	uint32_t burst;              /* most submissions that are taken in a turn */
+	struct memory_space space;   /* the client's memory */
+	void *service[SERVICES_MAX]; /* state of each service, by its number */
 	uint32_t results;    /* services with results for the client, a bit each: 1 << number */
 	bool engine_matches; /* the lane matches matched messages, not the client */
 };

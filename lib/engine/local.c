@@ -75,6 +75,7 @@ local_send(struct engine *e, struct channel *src, uint16_t dst_ctx, uint16_t end
 	p->next_msg = NULL;
 	p->until = e->now + src->open_wait;
 	src->sent++;
+	src->sent_bytes += len;
 	post(e, dst_ctx, first);
 }
 
@@ -154,6 +155,7 @@ deliver(struct engine *e, struct inlet *in, struct rte_mbuf *first, struct rte_m
 		lhs_write(&in->lhs, node, src, len, LHS_NO_BULK, 0, rte_pktmbuf_mtod(first, void *),
 			len);
 		in->ch->received++;
+		in->ch->received_bytes += len;
 		channel_touch(e, in->ch);
 		return;
 	}

@@ -152,6 +152,7 @@ dispatch(struct engine *e, struct channel *ch, const struct submission *s, unsig
 	if (fill)
 		thin_fill(ch, e->bufs_scratch, count, s->send.len);
 	ch->sent += result == 0;
+	ch->sent_bytes += result == 0 ? s->send.len : 0;
 	if (unlikely(result != 0)) {
 		const struct send_failure f = {endpoint_of(s), s->send.dst_node, s->send.dst_ctx,
 			(uint8_t)-result};
@@ -282,6 +283,7 @@ submit_run(struct engine *e, struct channel *ch, const struct submission *s, uns
 	}
 	struct tx_queue *q = &e->txq[peer->link];
 	unsigned taken, left;
+	uint64_t bytes = 0;
 
 	if (unlikely(q->n >= BURST_MAX))
 		return 0;
@@ -300,6 +302,7 @@ submit_run(struct engine *e, struct channel *ch, const struct submission *s, uns
 			slot->state = SEND_CLIENT;
 			continue;
 		}
+		bytes += run[i].len;
 		frame_queue(q, slot->m, peer, node, run[i].len);
 		if (!inlined && unlikely(ch->thin != NULL)) /* no link has it yet */
 			thin_fill(ch, &slot->number, 1, run[i].len);
@@ -310,6 +313,7 @@ submit_run(struct engine *e, struct channel *ch, const struct submission *s, uns
 		ch->inline_free += taken - left; /* the last ones are still on the stack */
 	ch->busy_slots += left;
 	ch->sent += left;
+	ch->sent_bytes += bytes;
 	ENGINE_COUNT_N(e, submissions, left);
 	e->tx_waiting |= left != 0;
 	e->straight += left;
@@ -345,6 +349,7 @@ submit_send(struct engine *e, struct channel *ch, const struct submission *s)
 	slot->state = SEND_QUEUED;
 	ch->busy_slots++;
 	ch->sent++;
+	ch->sent_bytes += s->send.len;
 	ENGINE_COUNT(e, submissions);
 	return 1;
 }

@@ -40,6 +40,7 @@ static struct {
 	uint32_t left, out;
 } buckets[LOG_KINDS];
 
+static int (*pass_to)(uint32_t level, const char *line);
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the buckets */
 
 /* Return whether a line of this kind may be logged now, and count it if so. Called with the
@@ -65,6 +66,26 @@ take_line(enum log_kind kind)
 	return true;
 }
 
+void
+log_pass_to(int (*to)(uint32_t level, const char *line))
+{
+	pass_to = to;
+}
+
+static __attribute__((format(printf, 3, 4))) void
+put_line(enum log_kind kind, uint32_t level, const char *fmt, ...)
+{
+	char line[600];
+	const int head = snprintf(line, sizeof(line), "pmx.%s: ", names[kind]);
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(line + head, sizeof(line) - (size_t)head, fmt, args);
+	va_end(args);
+	if (pass_to == NULL || !pass_to(level, line))
+		rte_log(level, (uint32_t)*types[kind], "%s\n", line);
+}
+
 /* Log how many lines of this kind were left out, if a line may be logged now. */
 static void
 say_left_out(enum log_kind kind)
@@ -78,8 +99,7 @@ say_left_out(enum log_kind kind)
 	}
 	pthread_mutex_unlock(&lock);
 	if (out > 0)
-		rte_log(RTE_LOG_NOTICE, (uint32_t)*types[kind], "pmx.%s: %u lines were left out\n",
-			names[kind], out);
+		put_line(kind, RTE_LOG_NOTICE, "%u lines were left out", out);
 }
 
 void
@@ -102,7 +122,7 @@ log_say(enum log_kind kind, uint32_t level, const char *fmt, ...)
 	va_start(args, fmt);
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
-	rte_log(level, type, "pmx.%s: %s\n", names[kind], text);
+	put_line(kind, level, "%s", text);
 }
 
 void

@@ -23,6 +23,10 @@ enum log_kind {
 void log_say(enum log_kind kind, uint32_t level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* Have lines go to a function, which returns whether it took one; otherwise they are logged as
+ * before. Call this before other threads log. */
+void log_pass_to(int (*to)(uint32_t level, const char *line));
+
 /* Log for each kind how many lines were left out, if a line may be logged now. */
 void log_say_left_out(void);
 

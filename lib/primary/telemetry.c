@@ -439,6 +439,8 @@ add_context(struct rte_tel_data *d, const struct channel *ch)
 				  : "embedded");
 	rte_tel_data_add_dict_uint(c, "sent", ch->sent);
 	rte_tel_data_add_dict_uint(c, "received", ch->received);
+	rte_tel_data_add_dict_uint(c, "sent_bytes", ch->sent_bytes);
+	rte_tel_data_add_dict_uint(c, "received_bytes", ch->received_bytes);
 	rte_tel_data_add_dict_uint(c, "send_buffers", ch->send_buffers);
 	rte_tel_data_add_dict_uint(c, "send_busy", ch->busy_slots);
 	rte_tel_data_add_dict_uint(c, "receive_buffers", ch->plain.bulk_quota);

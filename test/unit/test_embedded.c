@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -22,7 +23,9 @@
 
 #include <rte_mempool.h>
 
+#include "client/say.h"
 #include "embedded_pair.h"
+#include "log/log.h"
 #include "rma/engine/rma.h"
 #include "engine/turns.h"
 #include "rma/internal.h"
@@ -853,11 +856,80 @@ wait__any_timeout(void **state)
 	pmx_release_receive_buffer(ctx[1][1], &msg);
 }
 
+/* ------------------------------------------------------------------ what people are told */
+
+static struct {
+	enum pmx_log_level level;
+	char line[200];
+	unsigned lines;
+} heard;
+
+static void
+hear(void *arg, enum pmx_log_level level, const char *line)
+{
+	assert_ptr_equal(arg, &heard);
+	heard.level = level;
+	heard.lines++;
+	snprintf(heard.line, sizeof(heard.line), "%s", line);
+}
+
+static void
+log_to__lines_of_the_node_and_of_the_library(void **state)
+{
+	(void)state;
+	pair_start("client", "");
+	pmx_log_to(hear, &heard);
+	log_say(LOG_LINK, RTE_LOG_ERR, "link %d is down", 3);
+	assert_string_equal(heard.line, "pmx.link: link 3 is down");
+	assert_int_equal(heard.level, PMX_LOG_ERROR);
+	client_say(PMX_LOG_ERROR, "%s", "no");
+	assert_string_equal(heard.line, "no");
+	assert_int_equal(heard.level, PMX_LOG_ERROR);
+	assert_int_equal(heard.lines, 2);
+	pmx_log_to(NULL, NULL);
+	log_say(LOG_LINK, RTE_LOG_ERR, "link %d is up", 3);
+	assert_int_equal(heard.lines, 2);
+}
+
+static void
+context__has_a_name_and_counts_bytes(void **state)
+{
+	const struct pmx_context_params params = {
+		.size = sizeof(params),
+		.name = "a name that is longer than the thirty-one bytes",
+	};
+	struct channel *from, *to;
+	struct pmx_message msg;
+	uint8_t bytes[5000] = {0};
+
+	(void)state;
+	pair_start("client", "");
+	from = &nodes[0]->embedded->channels[1];
+	to = &nodes[1]->embedded->channels[0];
+	assert_string_equal(from->shm->name, program_invocation_short_name);
+	pmx_context_close(ctx[0][0]);
+	assert_int_equal(pmx_context_open(&ctx[0][0], nodes[0], 0, &params), 0);
+	assert_string_equal(nodes[0]->embedded->channels[0].shm->name,
+		"a name that is longer than the ");
+	for (uint32_t len = 1; len <= sizeof(bytes); len = len * 5 + 3) {
+		const uint64_t sent = from->sent_bytes, received = to->received_bytes;
+
+		assert_int_equal(
+			pmx_send_copy(ctx[0][1], (struct pmx_addr){1, 0}, bytes, len, NULL), 0);
+		pair_take(&msg);
+		pmx_release_receive_buffer(ctx[1][0], &msg);
+		assert_int_equal(from->sent_bytes - sent, len);
+		assert_int_equal(to->received_bytes - received, len);
+	}
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(lhs_1__a_short_message_is_whole_in_its_entry, pair_stop),
+		cmocka_unit_test_teardown(log_to__lines_of_the_node_and_of_the_library, pair_stop),
+		cmocka_unit_test_teardown(context__has_a_name_and_counts_bytes, pair_stop),
 		cmocka_unit_test_teardown(lhs_1__a_short_matched_message_takes_no_buffer,
 			pair_stop),
 		cmocka_unit_test_teardown(turns__idle_contexts_are_heard, pair_stop),

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "coll/client/submit.h"
+#include "client/say.h"
 #include "coll/adapt.h"
 
 #define SAMPLES  8
@@ -181,9 +182,9 @@ measured(struct pmx_group *g, struct coll_adaptation *a)
 		return;
 	a->changes++;
 	if (g->rank == 0)
-		fprintf(stderr,
-			"pmx: group %u: collectives took %.2f of the time predicted, so the "
-			"network was measured again; their plans are new (change %u)\n",
+		client_say(PMX_LOG_NOTICE,
+			"group %u: collectives took %.2f of the time predicted, so the "
+			"network was measured again; their plans are new (change %u)",
 			g->id, ratio, a->changes);
 }
 

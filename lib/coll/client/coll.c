@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "coll/client/submit.h"
+#include "client/say.h"
 #include "coll/combine.h"
 #include "rma/atomic.h"
 
@@ -93,7 +94,7 @@ plans_default(struct pmx_group *g)
 	if (e == 0 && adapts != NULL && strcmp(adapts, "0") != 0)
 		e = pmx_coll_adapt(g);
 	if (error[0] != 0)
-		fprintf(stderr, "pmx: %s%s\n", path != NULL ? "PMX_TOPOLOGY=" : "", error);
+		client_say(PMX_LOG_WARNING, "%s%s", path != NULL ? "PMX_TOPOLOGY=" : "", error);
 	return e == 0 || e == -ENOMEM ? e : -EINVAL;
 }
 

@@ -172,6 +172,7 @@ send_recalled(struct engine *e, struct channel *ch)
 		local_send(e, ch, r->dst % WIRE_CONTEXTS_MAX, wire_endpoint(r->dst), r->len, slots,
 			r->count);
 		ch->sent--; /* it counts already */
+		ch->sent_bytes -= r->len;
 		slots += r->count;
 	}
 	t->recalled_count = t->recalled_slots = 0;
