@@ -719,7 +719,10 @@ frame_out(struct engine *e, const struct proto_out *o, const struct peer *peer, 
 	struct rte_mbuf *m = ((const struct send_slot *)(uintptr_t)o->handle)->m;
 
 	memcpy(slot_header(m), o->head, WIRE_HDR_BYTES);
-	frame_queue(q, m, peer, o->node, o->len);
+	const struct frame_head head = frame_head_of(peer, o->node);
+
+	frame_ready(m, &head, o->len);
+	q->m[q->n++] = m;
 }
 
 static void

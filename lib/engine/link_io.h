@@ -15,21 +15,33 @@ slot_header(const struct rte_mbuf *m)
 	return (uint8_t *)m->buf_addr + PAYLOAD_START - WIRE_HDR_BYTES;
 }
 
-/* Queue a frame of `len` bytes of payload for its link. The frame is a send buffer whose PM header
- * is written. The queue has room, and the peer is plain. */
-static inline void
-frame_queue(struct tx_queue *q, struct rte_mbuf *m, const struct peer *peer, uint16_t node,
-	uint32_t len)
-{
-	uint32_t head = peer->encap_len + WIRE_HDR_BYTES;
+/* All that the frames to one plain peer have in common. */
+struct frame_head {
+	uint8_t encap[16]; /* the last bytes of it stand before the PM header */
+	uint32_t bytes;    /* with the PM header */
+	uint16_t node;
+};
 
+static inline struct frame_head
+frame_head_of(const struct peer *peer, uint16_t node)
+{
+	struct frame_head h = {.bytes = peer->encap_len + WIRE_HDR_BYTES, .node = node};
+
+	memcpy(h.encap, peer->encap + LINK_ENCAP_MAX - sizeof(h.encap), sizeof(h.encap));
+	return h;
+}
+
+/* Make a frame of `len` bytes of payload ready for its link, which gets a reference. The frame is a
+ * send buffer whose PM header is written. */
+static inline void
+frame_ready(struct rte_mbuf *m, const struct frame_head *h, uint32_t len)
+{
 	rte_mbuf_refcnt_update(m, 1);
-	m->data_off = (uint16_t)(PAYLOAD_START - head);
-	m->data_len = (uint16_t)(head + len);
+	m->data_off = (uint16_t)(PAYLOAD_START - h->bytes);
+	m->data_len = (uint16_t)(h->bytes + len);
 	m->pkt_len = m->data_len;
-	m->port = node; /* link.h, note 5 */
-	memcpy(slot_header(m) - 16, peer->encap + LINK_ENCAP_MAX - 16, 16);
-	q->m[q->n++] = m;
+	m->port = h->node; /* link.h, note 5 */
+	memcpy(slot_header(m) - sizeof(h->encap), h->encap, sizeof(h->encap));
 }
 
 /* Prepare the lane for the node's links. To be called when these are open, before the lane
@@ -47,7 +59,7 @@ void engine_multicast(struct engine *e, uint32_t links, uint32_t group, uint16_t
 	struct rte_mbuf *m, uint32_t len);
 bool engine_multicast_room(const struct engine *e);
 /* Give the links now what waits for them, as far as they take it. To be called when a burst of
- * frames of frame_queue() waits. */
+ * frames waits. */
 void engine_tx_full(struct engine *e);
 /* Tell all nodes on the links, as far as these can, which number this node has. Whoever has the
  * same one answers in the same way. */

@@ -295,6 +295,9 @@ submit_run(struct engine *e, struct channel *ch, const struct submission *s, uns
 	left = proto_send_now(e->proto,
 		proto_flow_key(ch->ctx | endpoint, node, s->send.dst_ctx | endpoint), run, taken,
 		e->now);
+	const struct frame_head head = frame_head_of(peer, node);
+	struct rte_mbuf **queue = &q->m[q->n];
+
 	for (unsigned i = 0; i < taken; i++) {
 		struct send_slot *slot = (struct send_slot *)(uintptr_t)run[i].handle;
 
@@ -303,10 +306,12 @@ submit_run(struct engine *e, struct channel *ch, const struct submission *s, uns
 			continue;
 		}
 		bytes += run[i].len;
-		frame_queue(q, slot->m, peer, node, run[i].len);
+		frame_ready(slot->m, &head, run[i].len);
+		queue[i] = slot->m;
 		if (!inlined && unlikely(ch->thin != NULL)) /* no link has it yet */
 			thin_fill(ch, &slot->number, 1, run[i].len);
 	}
+	q->n += left;
 	if (unlikely(e->peers[node].several) && left != 0)
 		lane_rails_sent(e, node, peer, left * (run[0].len + WIRE_HDR_BYTES));
 	if (inlined)
