@@ -9,12 +9,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
 
 #include "channel/channel.h"
+#include "client/client.h"
 #include "ctl.h"
 
 #define SILENCE_S    5 /* after which it says that it waits */
@@ -155,6 +157,64 @@ read_greeting(struct session *s, char *error)
 	return set_size(s, longest + 1, error);
 }
 
+/* ------------------------------------------------------------------ by the primary's own socket */
+
+/* Connect to the socket by which applications attach, for a user who may do that but may not ask
+ * telemetry. Return 0 or -errno. */
+static int
+relay_open(struct session *s, const char *name)
+{
+	struct pmx_node *node = calloc(1, sizeof(*node));
+	int result = node == NULL ? -ENOMEM : 0;
+
+	if (result == 0) {
+		pthread_mutex_init(&node->asking, NULL);
+		result = way_thin_attach(node, name);
+	}
+	if (result != 0) {
+		free(node);
+		return result;
+	}
+	s->relay = node;
+	return 0;
+}
+
+/* Ask by that socket, and leave the answer in the buffer. Return 0, or -1 with a message. */
+static int
+relay_ask(struct session *s, const char *command, char *error)
+{
+	const struct attach_request request = {
+		.abi = CHANNEL_ABI,
+		.op = ATTACH_TELL,
+		.pid = getpid(),
+	};
+	struct attach_reply reply;
+	int answer = -1, result;
+	const int question = memfd_create("pmx-question", MFD_CLOEXEC);
+
+	result = question < 0 || write(question, command, strlen(command)) < 0 ? -errno : 0;
+	if (result == 0)
+		result = way_thin_ask(s->relay, &request, question, &reply, &answer);
+	if (result == 0 &&
+		(reply.bytes > ANSWER_MAX || set_size(s, reply.bytes + 1, error) != 0 ||
+			pread(answer, s->buffer, reply.bytes, 0) != (ssize_t)reply.bytes))
+		result = -EIO;
+	if (result == 0)
+		s->buffer[reply.bytes] = 0;
+	else
+		snprintf(error, CTL_ERROR_MAX, "instance '%s' does not answer %s: %s", s->name,
+			command,
+			result == -EACCES ? "only root and the primary's user may ask that"
+					  : pmx_strerror(result));
+	if (answer >= 0)
+		close(answer);
+	if (question >= 0)
+		close(question);
+	return result == 0 ? 0 : -1;
+}
+
+/* ------------------------------------------------------------------ sessions */
+
 int
 session_open(struct session *s, const char *name, char *error)
 {
@@ -165,6 +225,8 @@ session_open(struct session *s, const char *name, char *error)
 	snprintf(s->name, sizeof(s->name), "%s", name);
 	s->fd = instance_connect(name, path);
 	if (s->fd < 0) {
+		if (relay_open(s, name) == 0)
+			return 0;
 		explain(-s->fd, name, path, error);
 		return -1;
 	}
@@ -179,9 +241,27 @@ session_open(struct session *s, const char *name, char *error)
 void
 session_close(struct session *s)
 {
-	close(s->fd);
+	if (s->relay != NULL)
+		close(s->relay->socket);
+	else
+		close(s->fd);
+	free(s->relay);
 	free(s->buffer);
 	*s = (struct session){.fd = -1};
+}
+
+/* Ask a command, and leave the answer in the buffer. Return 0, or -1 with a message. */
+static int
+exchange(struct session *s, const char *command, char *error)
+{
+	if (s->relay != NULL)
+		return relay_ask(s, command, error);
+	if (send(s->fd, command, strlen(command), MSG_NOSIGNAL) < 0) {
+		snprintf(error, CTL_ERROR_MAX, "instance '%s' cannot be asked %s any more: %s",
+			s->name, command, strerror(errno));
+		return -1;
+	}
+	return receive(s, command, error);
 }
 
 json_t *
@@ -190,12 +270,7 @@ session_ask(struct session *s, const char *command, char *error)
 	size_t len = strcspn(command, ",");
 	json_error_t why;
 
-	if (send(s->fd, command, strlen(command), MSG_NOSIGNAL) < 0) {
-		snprintf(error, CTL_ERROR_MAX, "instance '%s' cannot be asked %s any more: %s",
-			s->name, command, strerror(errno));
-		return NULL;
-	}
-	if (receive(s, command, error) != 0)
+	if (exchange(s, command, error) != 0)
 		return NULL;
 	json_t *answer = json_loads(s->buffer, 0, &why);
 

@@ -112,7 +112,8 @@ struct session {
 	int pid;          /* of the primary, in its own PID namespace */
 	char version[64]; /* of its DPDK */
 	char *buffer;
-	size_t size; /* of buffer: the longest answer */
+	size_t size;            /* of buffer: the longest answer */
+	struct pmx_node *relay; /* fd < 0: asks over the socket by which applications attach */
 };
 
 /* Connect to an instance. Return 0, or -1 with a message in error (CTL_ERROR_MAX bytes). */

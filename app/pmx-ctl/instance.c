@@ -19,6 +19,9 @@
 
 #include "channel/instance.h"
 #include "ctl.h"
+#include "pmx/pmx.h"
+
+#define OTHERS_MOST 16 /* primaries of other users */
 
 int
 instance_connect(const char *name, char *path)
@@ -82,6 +85,26 @@ is_instance(const struct dirent *d)
 	return d->d_name[0] != '.' && (d->d_type == DT_DIR || d->d_type == DT_UNKNOWN);
 }
 
+/* Add the primaries of other users that this one may attach to, and so may ask. */
+static void
+add_others(struct instance *list, unsigned *count)
+{
+	struct pmx_found found[OTHERS_MOST];
+	const int n = pmx_node_find(found, OTHERS_MOST);
+	const unsigned own = *count;
+
+	for (int i = 0; i < n && i < OTHERS_MOST; i++) {
+		bool known = false;
+
+		for (unsigned k = 0; k < own; k++)
+			known |= strcmp(list[k].name, found[i].instance) == 0;
+		if (known)
+			continue;
+		snprintf(list[*count].name, sizeof(list[*count].name), "%s", found[i].instance);
+		list[(*count)++].state = INSTANCE_LIVE;
+	}
+}
+
 struct instance *
 instance_list(unsigned *count)
 {
@@ -92,12 +115,11 @@ instance_list(unsigned *count)
 	int n = scandir(base, &names, is_instance, alphasort);
 
 	*count = 0;
-	if (n <= 0) {
-		if (n == 0)
-			free(names);
-		return NULL;
+	if (n < 0) {
+		names = NULL;
+		n = 0;
 	}
-	struct instance *list = calloc((size_t)n, sizeof(*list));
+	struct instance *list = calloc((size_t)n + OTHERS_MOST, sizeof(*list));
 
 	for (int i = 0; i < n; i++) {
 		if (list != NULL) {
@@ -108,6 +130,8 @@ instance_list(unsigned *count)
 		free(names[i]);
 	}
 	free(names);
+	if (list != NULL && getuid() != 0)
+		add_others(list, count);
 	return list;
 }
 

@@ -62,8 +62,9 @@ show_contexts(struct session *s, const struct options *o)
 	if (list == NULL)
 		return result;
 	table_begin(&t,
-		">context|name|user|state|>process|>job|attached|>sent|>received|>send "
-		"buffers|>receive buffers|>unread|>bad|>pairs|>sent by them|>received by them");
+		">context|state|>process|>job|attached|>sent|>bytes|>received|>bytes|>send "
+		"buffers|>receive buffers|>unread|>bad|>pairs|>sent by them|>received by them|"
+		"name|user");
 	json_array_foreach(list, i, c) {
 		char pid[24], job[24], user[48];
 
@@ -72,14 +73,14 @@ show_contexts(struct session *s, const struct options *o)
 		snprintf(pid, sizeof(pid), "%" PRIu64, get_u64(c, "pid"));
 		snprintf(job, sizeof(job), "%" PRIu64, get_u64(c, "job"));
 		table_row(&t,
-			"%" PRIu64 "\t%s\t%s\t%s\t%s\t%s\t%s\t%" PRIu64 "\t%s\t%" PRIu64
-			"\t%s\t%" PRIu64 " of %" PRIu64 "\t%" PRIu64 " of %" PRIu64 "\t%" PRIu64
-			"\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64,
-			get_u64(c, "context"), get_text(c, "name"), user_of(c, user, sizeof(user)),
-			get_text(c, "state"), get_u64(c, "pid") ? pid : "-",
+			"%" PRIu64 "\t%s\t%s\t%s\t%s\t%" PRIu64 "\t%s\t%" PRIu64 "\t%s\t%" PRIu64
+			" of %" PRIu64 "\t%" PRIu64 " of %" PRIu64 "\t%" PRIu64 "\t%" PRIu64
+			"\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%s\t%s",
+			get_u64(c, "context"), get_text(c, "state"), get_u64(c, "pid") ? pid : "-",
 			get_u64(c, "job") ? job : "-", get_text(c, "attached"), v[0],
 			bytes_text(v[1]), v[2], bytes_text(v[3]), v[4], v[5], v[6], v[7], v[8],
-			v[9], v[10], v[11], v[12]);
+			v[9], v[10], v[11], v[12], get_text(c, "name"),
+			user_of(c, user, sizeof(user)));
 	}
 	table_end(&t, stdout);
 	json_decref(list);

@@ -74,7 +74,8 @@ way_thin_ask(struct pmx_node *node, const struct attach_request *request, int gi
 	STEP();
 	int result = n != (ssize_t)sizeof(*request)
 		? -EPIPE
-		: read_reply(node->socket, reply, fds, request->op == ATTACH_PAIR ? 1 : 2);
+		: read_reply(node->socket, reply, fds,
+			  request->op == ATTACH_PAIR || request->op == ATTACH_TELL ? 1 : 2);
 
 	/* a late reply would be taken for that of the next request, so the attachment ends here */
 	if (result == -ETIMEDOUT || result == -EPROTO)

@@ -259,6 +259,32 @@ take_run(struct channel *ch, const struct submission *first, struct proto_now *o
 	return k;
 }
 
+/* Queue the first `left` of the taken frames for their link, and take the buffers of the others
+ * back. Return the bytes that were queued. */
+static __rte_always_inline uint64_t
+queue_run(struct channel *ch, struct tx_queue *q, const struct peer *peer, uint16_t node,
+	const struct proto_now *run, unsigned taken, unsigned left, bool inlined)
+{
+	const struct frame_head head = frame_head_of(peer, node);
+	struct rte_mbuf **queue = &q->m[q->n];
+	uint64_t bytes = 0;
+
+	for (unsigned i = 0; i < taken; i++) {
+		struct send_slot *slot = (struct send_slot *)(uintptr_t)run[i].handle;
+
+		if (unlikely(i >= left)) {
+			slot->state = SEND_CLIENT;
+			continue;
+		}
+		bytes += run[i].len;
+		frame_ready(slot->m, &head, run[i].len);
+		queue[i] = slot->m;
+		if (!inlined && unlikely(ch->thin != NULL)) /* no link has it yet */
+			thin_fill(ch, &slot->number, 1, run[i].len);
+	}
+	return bytes;
+}
+
 /* Send up to n messages to one context at once, of which *s is the first. Most messages can leave
  * so: their headers are written where they go, and the link has them next. Return how many left, 0
  * = submit_send() or submit_inline() is for it. The compiler inlines this for one message and for
@@ -283,7 +309,6 @@ submit_run(struct engine *e, struct channel *ch, const struct submission *s, uns
 	}
 	struct tx_queue *q = &e->txq[peer->link];
 	unsigned taken, left;
-	uint64_t bytes = 0;
 
 	if (unlikely(q->n >= BURST_MAX))
 		return 0;
@@ -295,22 +320,7 @@ submit_run(struct engine *e, struct channel *ch, const struct submission *s, uns
 	left = proto_send_now(e->proto,
 		proto_flow_key(ch->ctx | endpoint, node, s->send.dst_ctx | endpoint), run, taken,
 		e->now);
-	const struct frame_head head = frame_head_of(peer, node);
-	struct rte_mbuf **queue = &q->m[q->n];
-
-	for (unsigned i = 0; i < taken; i++) {
-		struct send_slot *slot = (struct send_slot *)(uintptr_t)run[i].handle;
-
-		if (unlikely(i >= left)) {
-			slot->state = SEND_CLIENT;
-			continue;
-		}
-		bytes += run[i].len;
-		frame_ready(slot->m, &head, run[i].len);
-		queue[i] = slot->m;
-		if (!inlined && unlikely(ch->thin != NULL)) /* no link has it yet */
-			thin_fill(ch, &slot->number, 1, run[i].len);
-	}
+	ch->sent_bytes += queue_run(ch, q, peer, node, run, taken, left, inlined);
 	q->n += left;
 	if (unlikely(e->peers[node].several) && left != 0)
 		lane_rails_sent(e, node, peer, left * (run[0].len + WIRE_HDR_BYTES));
@@ -318,7 +328,6 @@ submit_run(struct engine *e, struct channel *ch, const struct submission *s, uns
 		ch->inline_free += taken - left; /* the last ones are still on the stack */
 	ch->busy_slots += left;
 	ch->sent += left;
-	ch->sent_bytes += bytes;
 	ENGINE_COUNT_N(e, submissions, left);
 	e->tx_waiting |= left != 0;
 	e->straight += left;

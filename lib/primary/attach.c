@@ -32,6 +32,7 @@
 #include "primary/capture.h"
 #include "primary/dpdk_names.h"
 #include "primary/health.h"
+#include "primary/relay.h"
 #include "primary/socket.h"
 #include "primary/takeover.h"
 #include "primary/terms.h"
@@ -821,6 +822,11 @@ do_request(const struct asker *who, const struct attach_request *request, int fd
 		return jobs_for(who, request, reply);
 	case ATTACH_STOP:
 		return stop_for(who, request, reply);
+	case ATTACH_TELL:
+		result = who->connection == SECONDARY ? -EPROTO : relay_ask(fd, &reply->bytes);
+		out[0] = result;
+		*out_count = result >= 0;
+		return result < 0 ? result : 0;
 	case ATTACH_CAPTURE:
 		return capture_for(server.node, who, request, fd);
 	case ATTACH_MEMORY:
@@ -835,6 +841,7 @@ attach_answer(const struct asker *who, const struct attach_request *request, con
 	int count, struct attach_reply *reply, int *out, int *out_count)
 {
 	bool takes_fd = request->op == ATTACH_MEMORY || request->op == ATTACH_CAPTURE ||
+		request->op == ATTACH_TELL ||
 		(request->op == ATTACH_OPEN && who->connection != SECONDARY);
 
 	*reply = (struct attach_reply){

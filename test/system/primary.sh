@@ -71,8 +71,6 @@ refused fault_of_nonsense 'fault: unknown key' 's/^listen.*/&\nfault = lots/'
 refused two_links_one_port 'same port as \[link 0\]' "s/^listen.*/&\n[link 1]\ndriver = udp\nlisten = 127.0.0.1:$port/"
 refused mac_for_udp '\[nodes\] 1: .*driver = udp: give its IP' 's/^1 = .*/1 = 02:00:00:00:00:01/'
 refused auto_for_udp '\[nodes\] 1: .*driver = udp: give its IP' 's/^1 = .*/1 = auto/'
-refused ip_for_ether '\[nodes\] 1: .*encap = ether: give its MAC' 's/^driver.*/driver = ethdev\nport = net_null0/; /^listen/d'
-refused ip_for_vlan '\[nodes\] 1: .*encap = vlan: give its MAC' 's/^driver.*/driver = ethdev\nport = net_null0\nencap = vlan/; /^listen/d'
 refused encap_udp_without_own_address '\[link 0\] ip: .*own address' 's/^driver.*/driver = ethdev\nport = net_null0\nencap = udp/; /^listen/d'
 refused too_few_mbufs '2000 is too few' 's/^mbufs.*/mbufs = 2000/'
 refused channels_of_65_gib 'needs [0-9]+ MiB of hugepages: .* for the channels of limits.contexts = 1024' \

@@ -27,6 +27,9 @@ node() { # NUMBER [FAULT]: a primary; its process is in primaries
 		[limits]
 		mbufs = 8192
 		contexts = 8
+		[access]
+		group = $(id -gn nobody)
+		mode = 0660
 	END
 	primary "$1" --no-huge -m 128 --lcores "0@0" || { not_ok "watch__node_$1" "" "$dir/$1.log"; exit 1; }
 	primaries[$1]=$last
@@ -87,7 +90,7 @@ sys.exit(not (d["answered"] == d["sent"] == 3 and 0 < d["round_trip_us"]["least"
 # ---- contexts have names and users
 start "$dir/named.log" env PMX_ATTACH=thin "$build/app/pmx-perf" respond --idle yield --instance "${tag}0" --context 5
 named=$last
-named() { "$ctl" --instance "${tag}0" contexts | awk '$1 == 5 && $2 == "pmx-perf" && $3 == "root" {found = 1} END {exit !found}'; }
+named() { "$ctl" --instance "${tag}0" contexts | awk '$1 == 5 && $(NF - 1) == "pmx-perf" && $NF == "root" {found = 1} END {exit !found}'; }
 wait_for 30 named && ok contexts__name_and_user || not_ok contexts__name_and_user "" <("$ctl" --instance "${tag}0" contexts)
 "$build/app/pmx-exporter" --once 2>/dev/null | grep -q 'context="5",context_name="pmx-perf"' && ok contexts__exporter_has_names || not_ok contexts__exporter_has_names
 end "$named" KILL
@@ -123,6 +126,16 @@ screen 'scn\tp\n' >"$dir/screen" 2>&1 && ok top__ends || not_ok top__ends "exit 
 for word in 'lanes 1' 'context' 'meaning' 'round trips below' Enter; do
 	grep -q "$word" "$dir/screen" && ok "top__shows_${word// /_}" || not_ok "top__shows_${word// /_}" "" "$dir/screen"
 done
+
+# ---- without root: who may open the socket may look, and change nothing
+group=$(id -g nobody)
+as() { setpriv --reuid 12345 --regid "$1" --clear-groups "$ctl" "${@:2}"; }
+as "$group" --instance "${tag}0" peers --all >"$dir/out" 2>&1 && grep -q '^ *1 ' "$dir/out" && ok group__may_look || not_ok group__may_look "" "$dir/out"
+as "$group" --instance "${tag}0" top --batch --times 1 >"$dir/out" 2>&1 && grep -q '^node' "$dir/out" && ok group__top || not_ok group__top "" "$dir/out"
+as "$group" --instance "${tag}0" reload >"$dir/out" 2>&1 && not_ok group__changes_nothing "" "$dir/out" || ok group__changes_nothing
+grep -q "only root and the primary's user may ask that" "$dir/out" && ok group__says_so || not_ok group__says_so "" "$dir/out"
+as "$group" --instance "${tag}0" capture -w "$dir/x.pcapng" >"$dir/out" 2>&1 && not_ok group__captures_nothing || ok group__captures_nothing
+as 12345 --instance "${tag}0" peers >"$dir/out" 2>&1 && not_ok others__may_not_look "" "$dir/out" || ok others__may_not_look
 
 # ---- metrics
 start "$dir/exporter.log" "$exporter" --listen "127.0.0.1:$((port + 9))"

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "discovery/discovery.h"
 #include "node/config_file.h"
 
 #define HEAD "[node]\nid = 3\n[link 0]\nport = x\n" /* lines 1 to 4 */
@@ -280,8 +281,13 @@ config_read__names_that_are_none(void **state)
 		snprintf(text, sizeof(text), "%s%s", head, cases[i].line);
 		bad(text, "(text):8: [nodes] 2:", cases[i].why);
 	}
-	/* a link without IP addresses asks no resolver */
-	bad(HEAD "[nodes]\n7 = localhost\n", "(text):6: [nodes] 7:", "neither a MAC address");
+	/* on a link with Ethernet addresses a host is where discovery asks */
+	good(HEAD "[nodes]\n7 = localhost\n8 = 10.0.0.8:99\n");
+	assert_true(c.discovers);
+	assert_int_equal(c.peers[7].links + c.peers[8].links, 0);
+	assert_int_equal(c.peers[7].host.port, DISCOVERY_PORT);
+	assert_int_equal(c.peers[8].host.port, 99);
+	config_free(&c);
 }
 
 static void
