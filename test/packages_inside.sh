@@ -56,9 +56,10 @@ for n in 0 1; do
 		contexts = 16
 		send_buffers = 64
 		receive_buffers = 64
-		[nodes]
-		0 = 127.0.0.1:19000
-		1 = 127.0.0.1:19001
+		[discovery]
+		listen = 127.0.0.1:$((19100 + n))
+		seed = 127.0.0.1:19100
+		name = node$n
 	END
 done
 cp 0.ini /etc/pmx-dpdk/node.ini
@@ -78,6 +79,15 @@ for i in 1 2 3; do
 	as_nobody timeout 60 ./example pmx0 1 >log 2>&1 && wait $! && ok "packages_hello__$i" || not_ok "packages_hello__$i" "$(cat served)"
 done
 holds packages_ctl__sees_the_other bash -c 'pmx-ctl --instance pmx0 peers | grep -qw up && pmx-ctl --instance pmx1 stat'
+
+# ---- the exporter, as a service
+holds packages_exporter__starts systemctl start pmx-exporter
+exported() { bash -c 'exec 3<>/dev/tcp/127.0.0.1/9818; printf "GET /metrics HTTP/1.0\r\n\r\n" >&3; cat <&3' | grep -aq 'pmx_peer_up{primary="pmx0",peer="1",peer_name="node1"} 1'; }
+wait_for exported && ok packages_exporter__serves || not_ok packages_exporter__serves "$(systemctl status pmx-exporter)"
+exposure=$(systemd-analyze security --no-pager pmx-exporter.service | sed -n 's/.*exposure level for pmx-exporter.service: \([0-9.]*\).*/\1/p')
+echo "# systemd-analyze security: $exposure"
+awk -v e="${exposure:-10}" 'BEGIN {exit !(e < 3)}' && ok packages_exporter__exposed_little || not_ok packages_exporter__exposed_little "$exposure"
+holds packages_exporter__stops systemctl stop pmx-exporter
 
 # one EAL's files, or two while one takes over
 files_of_one() { [ "$(find /run/dpdk -mindepth 1 -maxdepth 1 -name 'pmx0*' ! -type l | wc -l)" -eq 1 ]; }

@@ -13,7 +13,7 @@
 #define LONGEST_WAIT    5000
 /* of a node that others told of; it asks by itself when it is there */
 #define TRIES           8
-#define SEED_AGAIN      30000 /* ms after which a seed that answered is asked again */
+#define SEED_AGAIN      5000 /* ms after which a seed that answered is asked again */
 /* ms after news, and up to as many more; then twice as long each time */
 #define DIGEST_SOON     50
 #define DIGEST_EVERY    2000
@@ -65,7 +65,7 @@ struct discovery {
 	struct seed seeds[DISCOVERY_SEEDS_MAX];
 	uint32_t seed_count;
 	struct claim claims[CLAIMS];
-	uint64_t cluster, began, digest_at, digest_every, nonces, random;
+	uint64_t cluster, began, digest_at, digest_every, digest_nonce, nonces, random;
 };
 
 bool
@@ -498,7 +498,13 @@ in_digest(struct discovery *d, const struct discovery_head *h, const struct disc
 	struct entry *e = member(d, r, from);
 	const uint64_t own = digest(d);
 
-	if (e == NULL || h->cookie == own || (e->asked_all != 0 && now - e->asked_all < ASK_AGAIN))
+	/* this node may have begun a new life, of which nobody has told the other */
+	if (e == NULL) {
+		if (r->number != d->config.self.number && h->nonce != 0)
+			say(d, from, DISCOVERY_WHO, h->nonce, 0, 0, NULL);
+		return;
+	}
+	if (h->cookie == own || (e->asked_all != 0 && now - e->asked_all < ASK_AGAIN))
 		return;
 	e->asked_all = now;
 	ask_node(d, r->number, true, now);
@@ -509,8 +515,23 @@ in_digest(struct discovery *d, const struct discovery_head *h, const struct disc
 	}
 }
 
+/* Greet a node again that does not know this one any more. */
 static void
-in_leave(struct discovery *d, const struct discovery_record *r, const struct discovery_addr *from)
+in_who(struct discovery *d, const struct discovery_head *h, const struct discovery_addr *from,
+	uint64_t now)
+{
+	if (h->nonce == 0 || h->nonce != d->digest_nonce)
+		return;
+	d->digest_nonce = 0;
+	for (uint32_t i = 0; i < d->config.nodes_max; i++) {
+		if (d->nodes[i].known && discovery_same_addr(&d->nodes[i].r.at, from))
+			ask_node(d, i, true, now);
+	}
+}
+
+static void
+in_leave(struct discovery *d, const struct discovery_record *r, const struct discovery_addr *from,
+	uint64_t now)
 {
 	struct entry *e = member(d, r, from);
 
@@ -521,6 +542,13 @@ in_leave(struct discovery *d, const struct discovery_record *r, const struct dis
 	*e = (struct entry){.left = r->generation};
 	d->due[r->number] = NEVER;
 	d->known--;
+	/* a seed may be back soon */
+	for (uint32_t i = 0; i < d->seed_count; i++) {
+		if (!discovery_same_addr(&d->seeds[i].at, from))
+			continue;
+		d->seeds[i].contact = (struct contact){.wants = true};
+		d->seeds[i].due = now + FIRST_WAIT;
+	}
 	d->config.tell(d->config.arg, DISCOVERY_LEFT, &gone, NULL);
 }
 
@@ -558,6 +586,10 @@ discovery_in(struct discovery *d, const struct discovery_addr *from, const uint8
 
 	if (!discovery_read(bytes, len, &h))
 		return;
+	if (h.type == DISCOVERY_WHO) {
+		in_who(d, &h, from, now);
+		return;
+	}
 	if (h.type == DISCOVERY_COOKIE || h.type == DISCOVERY_NOT_HERE) {
 		in_short(d, &h, from, now);
 		return;
@@ -588,10 +620,11 @@ discovery_in(struct discovery *d, const struct discovery_addr *from, const uint8
 		in_digest(d, &h, &r, from, now);
 		break;
 	case DISCOVERY_LEAVE:
-		in_leave(d, &r, from);
+		in_leave(d, &r, from, now);
 		break;
 	case DISCOVERY_COOKIE:
 	case DISCOVERY_NOT_HERE:
+	case DISCOVERY_WHO:
 	case DISCOVERY_TYPES:
 		break;
 	}
@@ -637,7 +670,8 @@ send_digest(struct discovery *d, uint64_t now)
 
 		if (!e->known)
 			continue;
-		say(d, &e->r.at, DISCOVERY_DIGEST, 0, digest(d), 0, &own);
+		d->digest_nonce = secret(d, d->nonces++ << 1, NULL) | 1;
+		say(d, &e->r.at, DISCOVERY_DIGEST, d->digest_nonce, digest(d), 0, &own);
 		break;
 	}
 	d->digest_at = now + d->digest_every + mix64_next(&d->random) % d->digest_every;

@@ -24,6 +24,8 @@ enum discovery_type {
 	DISCOVERY_ALIVE,    /* a record of the sender; answers PROBE */
 	DISCOVERY_DIGEST,   /* cookie: the digest of what the sender knows */
 	DISCOVERY_LEAVE,    /* a record of the sender, which ends */
+	DISCOVERY_WHO,      /* answers DIGEST: the sender knows no such node, and would like a
+			     * JOIN */
 	DISCOVERY_TYPES
 };
 
