@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Between links and the core: frames in and out, encapsulation, checksums. All functions but
- * peer_set run on the lane.
+ * Between links and the core: frames in and out, checksums. All functions run on the lane.
  */
 #ifndef PMX_ENGINE_LINK_IO_H
 #define PMX_ENGINE_LINK_IO_H
@@ -66,10 +65,5 @@ void engine_tx_full(struct engine *e);
 void engine_announce(struct engine *e);
 /* Ask the peers with several links whether these work. To be called at e->rails->at. */
 void engine_ask_links(struct engine *e);
-/* Prepare what is needed to send to that node, such as the encapsulation of its frames. Called
- * while no lane polls: before they start, and while they are paused for a reload. Return 0, or the
- * link's -errno. */
-int peer_set(struct node *n, uint16_t node, const struct config_peer *p);
-void peer_unset(struct node *n, uint16_t node);
 
 #endif

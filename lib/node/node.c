@@ -19,6 +19,7 @@
 #include <rte_memzone.h>
 
 #include "engine/contexts.h"
+#include "engine/encap.h"
 #include "engine/link_io.h"
 #include "engine/neighbours.h"
 #include "engine/rails.h"

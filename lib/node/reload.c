@@ -19,7 +19,7 @@
 
 #include <rte_cycles.h>
 
-#include "engine/link_io.h"
+#include "engine/encap.h"
 #include "engine/rails.h"
 #include "log/log.h"
 #include "node/config_file.h"
