@@ -20,11 +20,24 @@
 #define ASK_AGAIN       1000  /* ms between two questions for all that a node knows */
 #define COOKIE_SLOT     60000 /* ms; a cookie is good for one to two of them */
 #define CLAIMS          16
+#define SEEDS_THAT_TELL 8
 #define HOLDER_WAIT     150 /* ms between questions whether a holder runs */
 #define HOLDER_TRIES    4
 #define CLAIM_MS        10000 /* for which the outcome holds */
+#define YOUNG_MS        10000
 #define SAME_AGE_MS     100
 #define SENDS_OF_A_TICK 64
+
+/* A nonce says whose it is, so that an answer finds its question at once: the kind in its highest
+ * bits, then the index, then bits that nobody can guess. */
+enum nonce_kind {
+	NONCE_SEED = 1,
+	NONCE_CLAIM,
+	NONCE_NODE,
+	NONCE_DIGEST,
+};
+#define NONCE_KIND_SHIFT  61
+#define NONCE_INDEX_SHIFT 40
 
 /* Somebody who is asked until he answers. */
 struct contact {
@@ -47,7 +60,8 @@ struct claim {
 	struct contact contact;    /* asks: of that one; else of the holder */
 	uint64_t due, made, until;
 	bool asks;    /* others told of it: it has not spoken for itself */
-	bool refused; /* the holder has answered, and has run for longer */
+	bool refused; /* the holder has answered */
+	bool leaves;  /* r is the holder, who is said to have ended */
 };
 
 struct seed {
@@ -62,7 +76,7 @@ struct discovery {
 	struct entry *nodes; /* by number */
 	uint64_t *due;       /* of their contacts; NEVER: not asked */
 	uint32_t known;
-	struct seed seeds[DISCOVERY_SEEDS_MAX];
+	struct seed *seeds;
 	uint32_t seed_count;
 	struct claim claims[CLAIMS];
 	uint64_t cluster, began, digest_at, digest_every, digest_nonce, nonces, random;
@@ -144,7 +158,9 @@ self(const struct discovery *d, uint64_t now)
 {
 	struct discovery_record r = d->config.self;
 
-	r.age_ms += (uint32_t)(now - d->began);
+	const uint64_t age = r.age_ms + (now - d->began);
+
+	r.age_ms = age < INT32_MAX ? (uint32_t)age : INT32_MAX; /* 24 days: longer makes no odds */
 	return r;
 }
 
@@ -184,15 +200,25 @@ send_table(const struct discovery *d, const struct discovery_addr *to, uint64_t 
 	send(d, to, &w);
 }
 
+static uint64_t
+new_nonce(struct discovery *d, enum nonce_kind kind, uint32_t index)
+{
+	const uint64_t random = secret(d, d->nonces++ << 1, NULL) &
+		((1ull << NONCE_INDEX_SHIFT) - 1);
+
+	return (uint64_t)kind << NONCE_KIND_SHIFT | (uint64_t)index << NONCE_INDEX_SHIFT | random;
+}
+
 /* Ask a contact, and return when to ask again. */
 static uint64_t
-join(struct discovery *d, struct contact *c, const struct discovery_addr *to, uint64_t now)
+join(struct discovery *d, struct contact *c, enum nonce_kind kind, uint32_t index,
+	const struct discovery_addr *to, uint64_t now)
 {
 	const struct discovery_record own = self(d, now);
 	const uint64_t wait = (uint64_t)FIRST_WAIT << (c->tries < 8 ? c->tries : 8);
 
 	if (c->nonce == 0)
-		c->nonce = secret(d, d->nonces++ << 1, NULL) | 1;
+		c->nonce = new_nonce(d, kind, index);
 	c->tries++;
 	say(d, to, DISCOVERY_JOIN, c->nonce, c->cookie, c->wants ? DISCOVERY_WANTS : 0, &own);
 	return now + (wait < LONGEST_WAIT ? wait : LONGEST_WAIT);
@@ -259,9 +285,15 @@ find_claim(struct discovery *d, const struct discovery_record *r)
 	return NULL;
 }
 
+enum claim_kind {
+	CLAIM_OWN,     /* a node wants the number for itself */
+	CLAIM_HEARSAY, /* others say that it has it */
+	CLAIM_LEAVES,  /* it is said that its holder has ended */
+};
+
 /* Begin a claim, unless there are too many: then the next word of that node begins it. */
 static void
-new_claim(struct discovery *d, const struct discovery_record *r, bool asks, uint64_t now)
+new_claim(struct discovery *d, const struct discovery_record *r, enum claim_kind kind, uint64_t now)
 {
 	for (unsigned i = 0; i < CLAIMS; i++) {
 		struct claim *c = &d->claims[i];
@@ -273,7 +305,8 @@ new_claim(struct discovery *d, const struct discovery_record *r, bool asks, uint
 			.due = now,
 			.made = now,
 			.until = now + CLAIM_MS,
-			.asks = asks,
+			.asks = kind == CLAIM_HEARSAY,
+			.leaves = kind == CLAIM_LEAVES,
 		};
 		return;
 	}
@@ -284,6 +317,14 @@ enum verdict {
 	WAITS, /* the holder of the number is asked */
 	REFUSED,
 };
+
+/* Return whether the holder of a number yields it to another who says that he has run for longer.
+ * One that has run for a while does not: anybody can say so. */
+static bool
+yields(uint32_t holder_ms, uint32_t other_ms)
+{
+	return holder_ms < YOUNG_MS && other_ms > holder_ms + SAME_AGE_MS;
+}
 
 /* Judge what a node tells of itself: whether it has its number. */
 static enum verdict
@@ -298,11 +339,11 @@ hear(struct discovery *d, const struct discovery_record *r, uint64_t now)
 		return ACCEPTED;
 	}
 	c = find_claim(d, r);
-	if (c != NULL && !c->asks)
+	if (c != NULL && !c->asks && !c->leaves)
 		return c->refused ? REFUSED : WAITS;
 	if (c != NULL)
 		c->r.generation = 0; /* it has spoken for itself now */
-	new_claim(d, r, false, now);
+	new_claim(d, r, CLAIM_OWN, now);
 	return WAITS;
 }
 
@@ -320,65 +361,63 @@ hear_of(struct discovery *d, const struct discovery_record *r, uint64_t now)
 	if (!e->known)
 		take(d, r, false, now);
 	else if (find_claim(d, r) == NULL)
-		new_claim(d, r, true, now);
+		new_claim(d, r, CLAIM_HEARSAY, now);
 }
 
 /* ------------------------------------------------------------------ what comes in */
 
-/* Return the contact that asked with that nonce, and where its due time is; NULL: there is none. */
-static struct contact *
-asked(struct discovery *d, uint64_t nonce, const struct discovery_addr *from, uint64_t **due)
+/* Who was asked with a nonce. */
+struct asked {
+	struct contact *contact; /* NULL: nobody */
+	const struct discovery_addr *at;
+	uint64_t *due;
+	enum nonce_kind kind;
+	uint32_t index;
+};
+
+static struct asked
+asked(struct discovery *d, uint64_t nonce, const struct discovery_addr *from)
 {
-	if (nonce == 0)
-		return NULL;
-	for (uint32_t i = 0; i < d->seed_count; i++) {
-		struct seed *s = &d->seeds[i];
+	struct asked a = {
+		.kind = (enum nonce_kind)(nonce >> NONCE_KIND_SHIFT),
+		.index = (uint32_t)(nonce >> NONCE_INDEX_SHIFT) &
+			((1u << (NONCE_KIND_SHIFT - NONCE_INDEX_SHIFT)) - 1),
+	};
+
+	if (a.kind == NONCE_SEED && a.index < d->seed_count) {
+		struct seed *s = &d->seeds[a.index];
 
 		/* one with several addresses may answer from another one: the nonce tells */
-		if (s->contact.nonce == nonce) {
-			*due = &s->due;
-			return &s->contact;
-		}
-	}
-	for (unsigned i = 0; i < CLAIMS; i++) {
-		struct claim *c = &d->claims[i];
+		a.contact = &s->contact;
+		a.at = from;
+		a.due = &s->due;
+	} else if (a.kind == NONCE_CLAIM && a.index < CLAIMS) {
+		struct claim *c = &d->claims[a.index];
 
-		if (c->r.generation != 0 && c->asks && c->contact.nonce == nonce &&
-			discovery_same_addr(&c->r.at, from)) {
-			*due = &c->due;
-			return &c->contact;
-		}
-	}
-	for (uint32_t i = 0; i < d->config.nodes_max; i++) {
-		struct entry *e = &d->nodes[i];
+		a.contact = c->r.generation != 0 && c->asks ? &c->contact : NULL;
+		a.at = &c->r.at;
+		a.due = &c->due;
+	} else if (a.kind == NONCE_NODE && a.index < d->config.nodes_max) {
+		struct entry *e = &d->nodes[a.index];
 
-		if (e->known && e->contact.nonce == nonce && discovery_same_addr(&e->r.at, from)) {
-			*due = &d->due[i];
-			return &e->contact;
-		}
+		a.contact = e->known ? &e->contact : NULL;
+		a.at = &e->r.at;
+		a.due = &d->due[a.index];
 	}
-	return NULL;
-}
-
-static struct seed *
-seed_of(struct discovery *d, const struct contact *c)
-{
-	for (uint32_t i = 0; i < d->seed_count; i++) {
-		if (&d->seeds[i].contact == c)
-			return &d->seeds[i];
-	}
-	return NULL;
+	if (a.contact != NULL && (a.contact->nonce != nonce || !discovery_same_addr(a.at, from)))
+		a.contact = NULL;
+	return a;
 }
 
 static void
-answered(struct discovery *d, struct contact *c, uint64_t *due, const struct discovery_addr *from,
+answered(struct discovery *d, const struct asked *a, const struct discovery_addr *from,
 	uint64_t now)
 {
-	struct seed *s = seed_of(d, c);
+	struct seed *s = a->kind == NONCE_SEED ? &d->seeds[a->index] : NULL;
 
-	*due = s != NULL ? now + SEED_AGAIN : NEVER;
-	c->tries = 0;
-	c->wants = false; /* from now on digests tell whether something is missing */
+	*a->due = s != NULL ? now + SEED_AGAIN : NEVER;
+	a->contact->tries = 0;
+	a->contact->wants = false; /* from now on digests tell whether something is missing */
 	if (s == NULL || s->answered)
 		return;
 	s->answered = true;
@@ -394,13 +433,12 @@ in_join(struct discovery *d, const struct discovery_head *h, struct discovery_re
 	const struct discovery_record own = self(d, now);
 
 	if (r->number == own.number && r->generation == own.generation) {
-		for (uint32_t i = 0; i < d->seed_count; i++) {
-			struct seed *seed = &d->seeds[i];
+		/* a seed that is this node itself */
+		const struct asked a = asked(d, h->nonce, from);
 
-			if (seed->contact.nonce != h->nonce)
-				continue;
-			seed->due = NEVER; /* a seed that is this node itself */
-			seed->answered = true;
+		if (a.contact != NULL && a.kind == NONCE_SEED) {
+			*a.due = NEVER;
+			d->seeds[a.index].answered = true;
 		}
 		return;
 	}
@@ -419,7 +457,7 @@ in_join(struct discovery *d, const struct discovery_head *h, struct discovery_re
 		return;
 	}
 	if (r->number == own.number) {
-		const bool older = (int32_t)(r->age_ms - own.age_ms) > SAME_AGE_MS;
+		const bool older = yields(own.age_ms, r->age_ms);
 
 		d->config.tell(d->config.arg, older ? DISCOVERY_REFUSED : DISCOVERY_CLAIMED,
 			older ? r : &own, older ? NULL : r);
@@ -440,42 +478,41 @@ in_table(struct discovery *d, const struct discovery_head *h, struct discovery_r
 	const struct discovery_addr *from, const uint8_t *bytes, uint32_t len, uint32_t at,
 	uint64_t now)
 {
-	uint64_t *due;
-	struct contact *c = asked(d, h->nonce, from, &due);
+	const struct asked a = asked(d, h->nonce, from);
 
-	if (c == NULL || r->number >= d->config.nodes_max || r->number == d->config.self.number)
+	if (a.contact == NULL || r->number >= d->config.nodes_max ||
+		r->number == d->config.self.number)
 		return;
-	answered(d, c, due, from, now);
+	answered(d, &a, from, now);
 	complete(r, from);
 	hear(d, r, now);
 	while (discovery_next(bytes, len, &at, r))
 		hear_of(d, r, now);
 }
 
-/* Take in that the holder of a number runs, which another node wants. */
+/* Take in that the holder of a number runs, which another node wants, or who is said to have
+ * ended. */
 static void
-in_alive(struct discovery *d, const struct discovery_head *h, struct discovery_record *r,
+in_alive(struct discovery *d, const struct discovery_head *h, const struct discovery_record *r,
 	const struct discovery_addr *from, uint64_t now)
 {
-	for (unsigned i = 0; i < CLAIMS; i++) {
-		struct claim *c = &d->claims[i];
+	struct claim *c = &d->claims[(uint32_t)(h->nonce >> NONCE_INDEX_SHIFT) % CLAIMS];
 
-		if (c->r.generation == 0 || c->asks || c->contact.nonce != h->nonce ||
-			h->nonce == 0 || c->r.number != r->number ||
-			!discovery_same_addr(&d->nodes[r->number].r.at, from))
-			continue;
-		const uint32_t age = c->r.age_ms + (uint32_t)(now - c->made);
-
-		complete(r, from);
-		take(d, r, true, now);
-		if ((int32_t)(age - r->age_ms) > SAME_AGE_MS) {
-			take(d, &c->r, true, now);
-			c->r.generation = 0;
-		} else if (!c->refused) {
-			c->refused = true;
-			d->config.tell(d->config.arg, DISCOVERY_CLAIMED, r, &c->r);
-		}
+	if (c->r.generation == 0 || c->asks || c->contact.nonce != h->nonce || h->nonce == 0 ||
+		c->r.number != r->number || !discovery_same_addr(&d->nodes[r->number].r.at, from))
 		return;
+	const uint64_t age = c->r.age_ms + (now - c->made);
+
+	if (r->generation != d->nodes[r->number].r.generation)
+		ask_node(d, r->number, false, now); /* in a new life, at the same place */
+	if (c->leaves) {
+		c->r.generation = 0;
+	} else if (yields(r->age_ms, age < INT32_MAX ? (uint32_t)age : INT32_MAX)) {
+		take(d, &c->r, true, now);
+		c->r.generation = 0;
+	} else if (!c->refused) {
+		c->refused = true;
+		d->config.tell(d->config.arg, DISCOVERY_CLAIMED, &d->nodes[r->number].r, &c->r);
 	}
 }
 
@@ -496,7 +533,6 @@ in_digest(struct discovery *d, const struct discovery_head *h, const struct disc
 	const struct discovery_addr *from, uint64_t now)
 {
 	struct entry *e = member(d, r, from);
-	const uint64_t own = digest(d);
 
 	/* this node may have begun a new life, of which nobody has told the other */
 	if (e == NULL) {
@@ -504,6 +540,8 @@ in_digest(struct discovery *d, const struct discovery_head *h, const struct disc
 			say(d, from, DISCOVERY_WHO, h->nonce, 0, 0, NULL);
 		return;
 	}
+	const uint64_t own = digest(d);
+
 	if (h->cookie == own || (e->asked_all != 0 && now - e->asked_all < ASK_AGAIN))
 		return;
 	e->asked_all = now;
@@ -533,18 +571,26 @@ static void
 in_leave(struct discovery *d, const struct discovery_record *r, const struct discovery_addr *from,
 	uint64_t now)
 {
-	struct entry *e = member(d, r, from);
+	/* whoever says so may be another: the node is asked, and does not answer if it is true */
+	const struct entry *e = member(d, r, from);
 
-	if (e == NULL)
-		return;
+	if (e != NULL && find_claim(d, r) == NULL)
+		new_claim(d, &e->r, CLAIM_LEAVES, now);
+}
+
+/* Forget a node that has ended. */
+static void
+forget(struct discovery *d, uint32_t number, uint64_t now)
+{
+	struct entry *e = &d->nodes[number];
 	const struct discovery_record gone = e->r;
 
-	*e = (struct entry){.left = r->generation};
-	d->due[r->number] = NEVER;
+	*e = (struct entry){.left = gone.generation};
+	d->due[number] = NEVER;
 	d->known--;
 	/* a seed may be back soon */
 	for (uint32_t i = 0; i < d->seed_count; i++) {
-		if (!discovery_same_addr(&d->seeds[i].at, from))
+		if (!discovery_same_addr(&d->seeds[i].at, &gone.at))
 			continue;
 		d->seeds[i].contact = (struct contact){.wants = true};
 		d->seeds[i].due = now + FIRST_WAIT;
@@ -557,21 +603,20 @@ static void
 in_short(struct discovery *d, const struct discovery_head *h, const struct discovery_addr *from,
 	uint64_t now)
 {
-	uint64_t *due;
-	struct contact *c = asked(d, h->nonce, from, &due);
+	const struct asked a = asked(d, h->nonce, from);
 	const struct discovery_record at = {.at = *from};
 
-	if (c == NULL)
+	if (a.contact == NULL)
 		return;
 	if (h->type == DISCOVERY_NOT_HERE) {
-		if (c->tries == 1)
+		if (a.contact->tries == 1)
 			d->config.tell(d->config.arg, DISCOVERY_OTHER, &at, NULL);
 		return;
 	}
-	if (c->cookie == h->cookie)
+	if (a.contact->cookie == h->cookie)
 		return;
-	c->cookie = h->cookie;
-	*due = join(d, c, from, now);
+	a.contact->cookie = h->cookie;
+	*a.due = join(d, a.contact, a.kind, a.index, from, now);
 }
 
 void
@@ -581,8 +626,6 @@ discovery_in(struct discovery *d, const struct discovery_addr *from, const uint8
 	uint32_t at = DISCOVERY_HEAD_BYTES;
 	struct discovery_head h;
 	struct discovery_record r;
-	uint64_t *due;
-	struct contact *c;
 
 	if (!discovery_read(bytes, len, &h))
 		return;
@@ -605,12 +648,14 @@ discovery_in(struct discovery *d, const struct discovery_addr *from, const uint8
 		in_table(d, &h, &r, from, bytes, len, at, now);
 		break;
 	case DISCOVERY_NO:
-		c = asked(d, h.nonce, from, &due);
-		if (c != NULL && r.number == d->config.self.number)
+		if (asked(d, h.nonce, from).contact != NULL && r.number == d->config.self.number)
 			d->config.tell(d->config.arg, DISCOVERY_REFUSED, &r, NULL);
 		break;
 	case DISCOVERY_PROBE:
+		/* no more than was asked, since anybody may ask */
 		r = self(d, now);
+		r.name[0] = 0;
+		memset(r.kind, DISCOVERY_NO_LINK, sizeof(r.kind));
 		say(d, from, DISCOVERY_ALIVE, h.nonce, 0, 0, &r);
 		break;
 	case DISCOVERY_ALIVE:
@@ -639,7 +684,10 @@ step_claim(struct discovery *d, struct claim *c, uint64_t now)
 	const struct discovery_record own = self(d, now);
 
 	if (c->asks) {
-		c->due = c->contact.tries < TRIES ? join(d, &c->contact, &c->r.at, now) : NEVER;
+		c->due = c->contact.tries < TRIES
+			? join(d, &c->contact, NONCE_CLAIM, (uint32_t)(c - d->claims), &c->r.at,
+				  now)
+			: NEVER;
 		return;
 	}
 	if (c->refused) {
@@ -647,12 +695,17 @@ step_claim(struct discovery *d, struct claim *c, uint64_t now)
 		return;
 	}
 	if (c->contact.tries == HOLDER_TRIES) { /* it does not run any more */
-		take(d, &c->r, true, now);
+		const struct discovery_record r = c->r;
+
 		c->r.generation = 0;
+		if (!c->leaves)
+			take(d, &r, true, now);
+		else if (member(d, &r, &r.at) != NULL)
+			forget(d, r.number, now);
 		return;
 	}
 	if (c->contact.nonce == 0)
-		c->contact.nonce = secret(d, d->nonces++ << 1, NULL) | 1;
+		c->contact.nonce = new_nonce(d, NONCE_CLAIM, (uint32_t)(c - d->claims));
 	c->contact.tries++;
 	c->due = now + HOLDER_WAIT;
 	say(d, &d->nodes[c->r.number].r.at, DISCOVERY_PROBE, c->contact.nonce, 0, 0, &own);
@@ -670,7 +723,7 @@ send_digest(struct discovery *d, uint64_t now)
 
 		if (!e->known)
 			continue;
-		d->digest_nonce = secret(d, d->nonces++ << 1, NULL) | 1;
+		d->digest_nonce = new_nonce(d, NONCE_DIGEST, 0);
 		say(d, &e->r.at, DISCOVERY_DIGEST, d->digest_nonce, digest(d), 0, &own);
 		break;
 	}
@@ -689,7 +742,7 @@ discovery_tick(struct discovery *d, uint64_t now)
 		struct seed *s = &d->seeds[i];
 
 		if (s->due <= now)
-			s->due = join(d, &s->contact, &s->at, now);
+			s->due = join(d, &s->contact, NONCE_SEED, i, &s->at, now);
 		next = s->due < next ? s->due : next;
 	}
 	for (unsigned i = 0; i < CLAIMS; i++) {
@@ -711,8 +764,9 @@ discovery_tick(struct discovery *d, uint64_t now)
 
 		if (d->due[i] <= now && sends < SENDS_OF_A_TICK) {
 			sends++;
-			d->due[i] = e->contact.tries < TRIES ? join(d, &e->contact, &e->r.at, now)
-							     : NEVER;
+			d->due[i] = e->contact.tries < TRIES
+				? join(d, &e->contact, NONCE_NODE, i, &e->r.at, now)
+				: NEVER;
 		}
 		next = d->due[i] < next ? d->due[i] : next;
 	}
@@ -739,7 +793,8 @@ discovery_leave(struct discovery *d)
 size_t
 discovery_bytes(uint32_t nodes_max)
 {
-	return sizeof(struct discovery) + nodes_max * (sizeof(struct entry) + sizeof(uint64_t));
+	return sizeof(struct discovery) + DISCOVERY_SEEDS(nodes_max) * sizeof(struct seed) +
+		nodes_max * (sizeof(struct entry) + sizeof(uint64_t));
 }
 
 struct discovery *
@@ -752,6 +807,7 @@ discovery_init(void *memory, const struct discovery_config *config, uint64_t now
 	d->config = *config;
 	d->nodes = (struct entry *)(d + 1);
 	d->due = (uint64_t *)(d->nodes + config->nodes_max);
+	d->seeds = (struct seed *)(d->due + config->nodes_max);
 	memcpy(words, config->cluster, strlen(config->cluster));
 	d->cluster = siphash(zero, words, DISCOVERY_NAME_MAX / 8);
 	d->began = now;
@@ -767,9 +823,23 @@ void
 discovery_seeds(struct discovery *d, const struct discovery_addr *seeds, uint32_t count,
 	uint64_t now)
 {
-	d->seed_count = count < DISCOVERY_SEEDS_MAX ? count : DISCOVERY_SEEDS_MAX;
-	for (uint32_t i = 0; i < d->seed_count; i++)
-		d->seeds[i] = (struct seed){.at = seeds[i], .due = now, .contact = {.wants = true}};
+	const uint32_t most = DISCOVERY_SEEDS(d->config.nodes_max);
+
+	for (uint32_t i = 0; i < count && d->seed_count < most; i++) {
+		bool known = false;
+
+		for (uint32_t k = 0; k < d->seed_count && !known; k++)
+			known = discovery_same_addr(&d->seeds[k].at, &seeds[i]);
+		if (known)
+			continue;
+		/* each tells the same, so not all are asked for all */
+		d->seeds[d->seed_count] = (struct seed){
+			.at = seeds[i],
+			.due = now,
+			.contact = {.wants = d->seed_count < SEEDS_THAT_TELL},
+		};
+		d->seed_count++;
+	}
 }
 
 const struct discovery_record *

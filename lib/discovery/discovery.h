@@ -5,16 +5,17 @@
  * milliseconds of the caller's clock, and what is to be sent goes to a callback. Not thread safe.
  *
  * Design notes
- * 1. A stranger gets nothing but a cookie, which is no longer than its question, until it has shown
- *    by that cookie that it is where its address says. So nobody is flooded by answers to questions
- *    of another, and no address is learnt that its owner did not use.
+ * 1. A stranger gets no answer that is longer than its question, until it has shown by a cookie
+ *    that it is where its address says. So nobody is flooded by answers to questions of another,
+ *    and no address is learnt that its owner did not use.
  * 2. What others tell of a third node is learnt at once, and answers only to an own question count.
  *    What a node says of itself replaces what others said.
- * 3. A number has one holder: the node that has run for longer. A newcomer with the number of
- *    another waits until that one has been asked whether it still runs. If it does, the newcomer is
- *    refused, and told by whom the number is held. From the same address it is a restart.
- * 4. A node that ends says so, and is forgotten. One that vanishes stays known, and the protocol
- *    core finds out that it is down.
+ * 3. A number has one holder. A newcomer with the number of another waits until that one has been
+ *    asked whether it still runs. If it does, the newcomer is refused, and told by whom the number
+ *    is held; of two that have just begun, the older one has it. From the same address it is a
+ *    restart.
+ * 4. A node that ends says so. It is asked whether that is true, and forgotten when it does not
+ *    answer. One that vanishes stays known, and the protocol core finds out that it is down.
  * 5. Every few seconds two nodes compare a digest of what they know, so that lost datagrams and
  *    networks that were apart for a while leave no gaps.
  */
@@ -28,8 +29,10 @@
 #define DISCOVERY_PORT      18514 /* UDP */
 #define DISCOVERY_NAME_MAX  64    /* with its 0 */
 #define DISCOVERY_LINKS_MAX 4
-#define DISCOVERY_SEEDS_MAX 8
 #define DISCOVERY_BYTES     1200 /* longest datagram */
+
+/* Most seeds of a node: each other node may be one, and some that are gone. */
+#define DISCOVERY_SEEDS(nodes_max) ((nodes_max) + 64u)
 
 /* An address and UDP port. IPv4 is mapped: ::ffff:a.b.c.d. */
 struct discovery_addr {
@@ -83,7 +86,7 @@ struct discovery;
 size_t discovery_bytes(uint32_t nodes_max);
 /* Make one in memory that is all 0 and aligned for 64-bit numbers. */
 struct discovery *discovery_init(void *memory, const struct discovery_config *config, uint64_t now);
-/* Set where to ask first. Own addresses among them are found out and left alone. */
+/* Add where to ask first, if it is not there yet. Own addresses are found out and left alone. */
 void discovery_seeds(struct discovery *d, const struct discovery_addr *seeds, uint32_t count,
 	uint64_t now);
 /* Take in a datagram that came from there. */

@@ -401,15 +401,81 @@ the_only_seed_restarts(void **state)
 		start(0, 0, 0);
 		run(orderly ? 1500 : 6000);
 		assert_true(all_know(0, 3));
-		/* also if who asks seeds is not there: by digests */
-		stop(0, false);
+		/* also if nobody has it as a seed: by digests */
+		begin();
 		for (unsigned i = 1; i < 3; i++)
-			discovery_seeds(net.hosts[i].d, NULL, 0, net.now);
+			start(i, (uint16_t)i, i);
+		start(0, 0, 1);
+		run(500);
+		const struct discovery_addr other = addr_of(2);
+
+		discovery_seeds(net.hosts[0].d, &other, 1, net.now);
+		run(5000);
+		assert_true(all_know(0, 3));
+		stop(0, false);
 		run(100);
 		start(0, 0, 0);
 		run(20000);
 		assert_true(all_know(0, 3));
 	}
+}
+
+/* A node that has run for longer than its age can say keeps its number. */
+static void
+an_old_holder_keeps_its_number(void **state)
+{
+	(void)state;
+	begin();
+	start(0, 0, 0);
+	start(1, 1, 0);
+	run(500);
+	for (uint64_t days = 10; days < 120; days += 23) {
+		net.now = days * 86400000;
+		for (unsigned i = 0; i < 2; i++)
+			net.hosts[i].next = 0;
+		run(3000);
+		struct host *h = start(30, 1, 0);
+
+		run(5000);
+		assert_true(h->events[DISCOVERY_REFUSED] > 0);
+		stop(30, false);
+		h = start(30, 0, 1);
+		run(5000);
+		assert_true(h->events[DISCOVERY_REFUSED] > 0);
+		assert_int_equal(net.hosts[0].events[DISCOVERY_REFUSED], 0);
+		stop(30, false);
+		assert_true(all_know(0, 2));
+	}
+}
+
+/* Who says for another that it ends, from its address even, is not believed while it runs. */
+static void
+forged_leave_is_not_believed(void **state)
+{
+	struct discovery_writer w;
+	struct discovery_head h = {.type = DISCOVERY_LEAVE};
+
+	(void)state;
+	begin();
+	start(0, 0, 0);
+	start(1, 1, 0);
+	run(500);
+	const struct discovery_record *r = discovery_node(net.hosts[0].d, 1);
+
+	/* the hash of the cluster is no secret: that of a real datagram */
+	post(&net.hosts[1], &net.hosts[0].at, (const uint8_t *)"", 0);
+	net.in_flight = 0;
+	discovery_leave(net.hosts[0].d);
+	assert_true(net.in_flight > 0);
+	discovery_read(net.flight[0].bytes, net.flight[0].len, &h);
+	net.in_flight = 0;
+	discovery_write(&w, &h);
+	discovery_add(&w, r);
+	discovery_in(net.hosts[0].d, &net.hosts[1].at, w.bytes, w.len, net.now);
+	net.hosts[0].next = 0;
+	run(3000);
+	assert_non_null(discovery_node(net.hosts[0].d, 1));
+	assert_int_equal(net.hosts[0].events[DISCOVERY_LEFT], 0);
 }
 
 /* Nodes begin, end, vanish and move at random; when that ends, those that are there know each
@@ -594,6 +660,8 @@ main(void)
 		cmocka_unit_test(a_node_that_moved_or_restarted_replaces_its_old_life),
 		cmocka_unit_test(who_leaves_is_forgotten),
 		cmocka_unit_test(the_only_seed_restarts),
+		cmocka_unit_test(an_old_holder_keeps_its_number),
+		cmocka_unit_test(forged_leave_is_not_believed),
 		cmocka_unit_test(clusters_stay_apart),
 		cmocka_unit_test(lives_at_random),
 		cmocka_unit_test(strangers_get_nothing),

@@ -50,7 +50,9 @@ emit_stray(struct proto *p, const struct stray *s, struct proto_out *o, uint32_t
 uint32_t
 proto_age_ms(const struct proto *p)
 {
-	return (uint32_t)((p->begun_at - p->born_at) / (p->cfg.ticks_per_sec / 1000));
+	const uint64_t ms = (p->begun_at - p->born_at) / (p->cfg.ticks_per_sec / 1000);
+
+	return ms < INT32_MAX ? (uint32_t)ms : INT32_MAX; /* 24 days: longer makes no odds */
 }
 
 /* Write what this node tells the peer of that number. nonce 0: write what it tells all. */
