@@ -9,13 +9,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
 
 #include "channel/channel.h"
+#include "channel/tell.h"
 #include "client/client.h"
 #include "ctl.h"
 
@@ -179,37 +179,52 @@ relay_open(struct session *s, const char *name)
 	return 0;
 }
 
+/* Return the number of a command in tell.h, or -1. */
+static int
+number_of(const char *command)
+{
+	const size_t len = strcspn(command, ",");
+
+	for (size_t i = 0; i < TELL_COMMANDS; i++) {
+		if (strlen(tell_commands[i]) == len && strncmp(tell_commands[i], command, len) == 0)
+			return (int)i;
+	}
+	return -1;
+}
+
 /* Ask by that socket, and leave the answer in the buffer. Return 0, or -1 with a message. */
 static int
 relay_ask(struct session *s, const char *command, char *error)
 {
+	const char *comma = strchr(command, ',');
+	const int number = number_of(command);
 	const struct attach_request request = {
 		.abi = CHANNEL_ABI,
 		.op = ATTACH_TELL,
 		.pid = getpid(),
+		.ctx = (uint16_t)number,
+		.addr = comma != NULL ? strtoul(comma + 1, NULL, 10) : 0,
 	};
 	struct attach_reply reply;
-	int answer = -1, result;
-	const int question = memfd_create("pmx-question", MFD_CLOEXEC);
+	int answer = -1, result = number < 0 ? -EACCES : 0;
 
-	result = question < 0 || write(question, command, strlen(command)) < 0 ? -errno : 0;
 	if (result == 0)
-		result = way_thin_ask(s->relay, &request, question, &reply, &answer);
+		result = way_thin_ask(s->relay, &request, -1, &reply, &answer);
 	if (result == 0 &&
 		(reply.bytes > ANSWER_MAX || set_size(s, reply.bytes + 1, error) != 0 ||
 			pread(answer, s->buffer, reply.bytes, 0) != (ssize_t)reply.bytes))
 		result = -EIO;
-	if (result == 0)
+	if (result == 0) {
 		s->buffer[reply.bytes] = 0;
-	else
+		s->pid = reply.pid;
+	} else {
 		snprintf(error, CTL_ERROR_MAX, "instance '%s' does not answer %s: %s", s->name,
 			command,
 			result == -EACCES ? "only root and the primary's user may ask that"
 					  : pmx_strerror(result));
+	}
 	if (answer >= 0)
 		close(answer);
-	if (question >= 0)
-		close(question);
 	return result == 0 ? 0 : -1;
 }
 

@@ -317,23 +317,21 @@ follow(struct capture_session *c, const char *file)
 	return 0;
 }
 
-/* Open the file, and begin, so that nothing is asked of the primary if it cannot be written. */
+/* Begin, and write. The file is touched only when the primary has agreed, since another capture may
+ * write it. */
 static int
 capture_into(const struct options *o, struct capture_session *c, const json_t *links,
 	uint64_t filter)
 {
 	const char *file = o->file;
+	const int result = begin(c, c->node, filter);
 
+	if (result != 0)
+		return complain("%s", reason(result));
 	c->out = strcmp(file, "-") == 0 ? stdout : fopen(file, "we");
 	if (c->out == NULL)
 		return complain("%s: %s", file, strerror(errno));
 	write_head(c, links);
-	const int result = begin(c, c->node, filter);
-
-	if (result != 0) {
-		fclose(c->out);
-		return complain("%s", reason(result));
-	}
 	return follow(c, file);
 }
 
@@ -347,10 +345,19 @@ capture(struct session *s, const struct options *o)
 	json_t *links;
 	int result;
 
-	if (o->file == NULL || !read_filter(o->peer, WIRE_NODES_MAX - 1, &peer) ||
-		!read_filter(o->context, WIRE_CONTEXTS_MAX - 1, &context))
-		return complain("capture -w FILE [--peer NODE] [--context N] [-c FRAMES]; FILE may "
-				"be - for a pipe");
+	if (o->file == NULL) {
+		complain("capture: where to? -w FILE, or -w - for a pipe");
+		return 2;
+	}
+	if (!read_filter(o->peer, WIRE_NODES_MAX - 1, &peer)) {
+		complain("capture: --peer %s: not the number of a node", o->peer);
+		return 2;
+	}
+	if (!read_filter(o->context, WIRE_CONTEXTS_MAX - 1, &context)) {
+		complain("capture: --context %s: not a number below %d", o->context,
+			WIRE_CONTEXTS_MAX);
+		return 2;
+	}
 	links = session_ask(s, "/pmx/links", error);
 	if (links == NULL)
 		return complain("%s", error);

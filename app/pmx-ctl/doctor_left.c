@@ -211,15 +211,29 @@ check_attach_link(struct doctor *d, const char *name)
 }
 
 static int
-is_socket_name(const struct dirent *e)
+is_checked_name(const struct dirent *e)
 {
 	const char *dot = strchr(e->d_name, '.') ? strrchr(e->d_name, '.') : "";
 
-	return strcmp(dot, ".sock") == 0 || strcmp(dot, ".new") == 0;
+	return strcmp(dot, ".sock") == 0 || strcmp(dot, ".new") == 0 || strcmp(dot, ".nodes") == 0;
 }
 
-/* Check the sockets in the directory where primaries of this user keep sockets and process numbers.
- * The next primary removes numbers that nobody holds. */
+/* Return whether the file, NAME.nodes, is of a primary that runs. */
+static bool
+is_of_live(const char *file)
+{
+	const size_t len = strcspn(file, ".");
+
+	for (unsigned i = 0; i < instance_count; i++) {
+		if (instances[i].state != INSTANCE_DEAD && strlen(instances[i].name) == len &&
+			strncmp(instances[i].name, file, len) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Check the files in the directory where primaries of this user keep sockets, process numbers, and
+ * what they have found. The next primary removes numbers that nobody holds. */
 static void
 check_run(struct doctor *d)
 {
@@ -227,12 +241,16 @@ check_run(struct doctor *d)
 	struct dirent **names;
 
 	run_dir(dir, sizeof(dir));
-	int n = scandir(dir, &names, is_socket_name, alphasort);
+	int n = scandir(dir, &names, is_checked_name, alphasort);
 
 	for (int i = 0; i < n; i++) {
 		char *path = text("%s/%s", dir, names[i]->d_name);
 
-		check_socket(d, path);
+		if (strstr(names[i]->d_name, ".nodes") != NULL)
+			check_file(d, path, "leftover file", "found nodes of a dead primary",
+				!is_of_live(names[i]->d_name));
+		else
+			check_socket(d, path);
 		free(path);
 		free(names[i]);
 	}

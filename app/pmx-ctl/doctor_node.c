@@ -319,13 +319,13 @@ check_discovery(struct visit *v)
 	if (*unknown != 0)
 		tell(v, WARN, "discovery", "mend discovery.seed, or the resolver",
 			"a seed has no address: %s", unknown);
-	else if (answered < seeds)
+	if (answered < seeds)
 		tell(v, WARN, "discovery",
-			"see whether their primaries run with [discovery], and whether UDP to "
-			"their port passes",
+			"see whether their primaries run with [discovery] and the same "
+			"discovery.cluster, and whether UDP to their port passes",
 			"%" PRIu64 " of %" PRIu64 " seeds have not answered: %s", seeds - answered,
 			seeds, get_text(d, "seed"));
-	else
+	else if (*unknown == 0)
 		tell(v, OK, "discovery", NULL,
 			"%" PRIu64 " nodes found; all %" PRIu64 " seeds "
 			"answer",
@@ -563,15 +563,16 @@ check_version(const struct visit *v)
 {
 	const char *own = get_text(v->info, "version");
 
-	if (strcmp(v->s->version, rte_version()) != 0)
+	/* empty: it is asked over its own socket, which does not tell */
+	if (*v->s->version != 0 && strcmp(v->s->version, rte_version()) != 0)
 		tell(v, WARN, "version", "restart the primary: the library was replaced under it",
 			"runs with %s, applications get %s", v->s->version, rte_version());
 	else if (strcmp(own, PMX_VERSION) != 0)
 		tell(v, WARN, "version", "install the same version of both",
 			"pmx-dpdk %s, this pmx-ctl is %s", own, PMX_VERSION);
 	else
-		tell(v, OK, "version", NULL, "pmx-dpdk %s, %s, process %d", own, v->s->version,
-			v->s->pid);
+		tell(v, OK, "version", NULL, "pmx-dpdk %s%s%s, process %d", own,
+			*v->s->version ? ", " : "", v->s->version, v->s->pid);
 }
 
 static bool

@@ -206,6 +206,8 @@ wrong(const char *what, const char *which, const char *allowed)
 static int
 no_command(const char *name)
 {
+	if (strcmp(name, "ping") == 0)
+		return wrong("command", name, "which node? ping NODE");
 	char *names = text("there are");
 
 	for (size_t i = 0; i < COMMAND_COUNT; i++) {
@@ -346,7 +348,10 @@ set_option(struct options *o, int option, const char *value)
 	case 'c':
 	case 'T':
 		o->times = (unsigned)strtoul(value, NULL, 10);
-		return o->times > 0 ? 0 : wrong("--times", value, "not a number from 1 on") + 1;
+		return o->times > 0
+			? 0
+			: wrong(option == 'c' ? "-c" : "--times", value, "not a number from 1 on") +
+				1;
 	case 'H':
 		o->hold = true;
 		return 0;

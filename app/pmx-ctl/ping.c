@@ -223,8 +223,11 @@ not_known(struct session *s, const struct ping *p, struct why *why)
 			"node %u is not in [nodes] of %s, and was not found: %" PRIu64
 			" of %" PRIu64 " seeds answer",
 			p->node, p->name, get_u64(d, "answered"), get_u64(d, "seeds"));
-		why->mend = "see whether its primary runs, and has [discovery] with a seed that "
-			    "this one knows";
+		why->mend = get_u64(d, "answered") == 0
+			? "this node has found nobody: pmx-ctl doctor says what is wrong with its "
+			  "seeds"
+			: "see whether its primary runs, and has [discovery] with a seed that "
+			  "this one knows";
 	}
 	json_decref(d);
 }
@@ -258,7 +261,9 @@ find_why(const struct ping *p, struct why *why)
 	} else if (peer != NULL &&
 		!peer_disagrees(peer, get_u64(info, "payload_max"), why->what, sizeof(why->what),
 			&why->mend) &&
-		!link_is_down(&s, peer, why) && !ask_network(get_text(peer, "address"), why) &&
+		!link_is_down(&s, peer, why) &&
+		!(*get_text(peer, "next_hop") == 0 &&
+			ask_network(get_text(peer, "address"), why)) &&
 		(p->error == -EHOSTUNREACH || p->error == -ETIMEDOUT)) {
 		snprintf(why->what, sizeof(why->what),
 			"no answer from %s: its primary does not run there, its [nodes] gives this "

@@ -791,6 +791,10 @@ run(int eal_argc, char **eal_argv, const struct options *o)
 		return EXIT_WRONG;
 	}
 	config.alone = true;
+	if (o->take_over)
+		node_config_read_found(&config);
+	else if (!o->check)
+		discover_forget(&config);
 	arguments_read(&given_arguments, eal_argc, eal_argv);
 	if (o->link.name != NULL)
 		choose_memory(o, &config, &given_arguments, &eal_argc, eal_argv);

@@ -589,8 +589,8 @@ enum attach_op {
 			       * attach_address */
 	ATTACH_JOBS = 11,     /* over the socket: `ctx` is enum attach_jobs, addr the job; STOP,
 			       * PARK: len: drain, us, with ATTACH_HOLD, ATTACH_PROCESSES */
-	ATTACH_TELL = 14,     /* over the socket, with a descriptor whose bytes are a command of
-			       * telemetry: returns one with its answer, of `bytes` */
+	ATTACH_TELL = 14,     /* over the socket: `ctx` is a number of tell.h, addr its parameter:
+			       * returns a descriptor with telemetry's answer, of `bytes` */
 	ATTACH_CAPTURE = 13,  /* over the socket, with a descriptor of capture.h's memory: copy
 			       * frames there while the connection lasts; addr: capture_filter() */
 	ATTACH_STOP = 12,     /* addr: enum attach_stop, of that context; len: drain, us */

@@ -57,6 +57,7 @@ struct config_peer {
 	struct link_addr addr[CONFIG_LINKS_MAX]; /* its address on each */
 	struct link_addr host; /* port != 0: where discovery asks it for its addresses */
 	bool found;            /* by discovery: [nodes] does not have it */
+	uint32_t generation;   /* found: of its life */
 };
 
 /* [contexts FIRST-LAST]: who may open these contexts, and their limits. */

@@ -842,10 +842,23 @@ discovery_seeds(struct discovery *d, const struct discovery_addr *seeds, uint32_
 	}
 }
 
+void
+discovery_remember(struct discovery *d, const struct discovery_record *r, uint64_t now)
+{
+	if (r->generation != 0)
+		hear_of(d, r, now);
+}
+
 const struct discovery_record *
 discovery_node(const struct discovery *d, uint32_t number)
 {
 	return number < d->config.nodes_max && d->nodes[number].known ? &d->nodes[number].r : NULL;
+}
+
+uint32_t
+discovery_seeds_known(const struct discovery *d)
+{
+	return d->seed_count;
 }
 
 uint32_t

@@ -89,6 +89,9 @@ struct discovery *discovery_init(void *memory, const struct discovery_config *co
 /* Add where to ask first, if it is not there yet. Own addresses are found out and left alone. */
 void discovery_seeds(struct discovery *d, const struct discovery_addr *seeds, uint32_t count,
 	uint64_t now);
+/* Take what an earlier discovery of this node knew of another one, which is asked whether it is
+ * true. */
+void discovery_remember(struct discovery *d, const struct discovery_record *r, uint64_t now);
 /* Take in a datagram that came from there. */
 void discovery_in(struct discovery *d, const struct discovery_addr *from, const uint8_t *bytes,
 	uint32_t len, uint64_t now);
@@ -98,7 +101,8 @@ uint64_t discovery_tick(struct discovery *d, uint64_t now);
 void discovery_leave(struct discovery *d);
 /* Return what is known of the node with that number, or NULL. */
 const struct discovery_record *discovery_node(const struct discovery *d, uint32_t number);
-/* Return how many seeds have answered. */
+/* Return how many seeds there are, and how many have answered. */
+uint32_t discovery_seeds_known(const struct discovery *d);
 uint32_t discovery_seeds_answered(const struct discovery *d);
 
 bool discovery_same_addr(const struct discovery_addr *a, const struct discovery_addr *b);

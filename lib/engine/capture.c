@@ -118,18 +118,24 @@ record_ends(struct engine *e, const struct capture_record *record)
 	atomic_store_explicit(&c->rings[e->lane].written, *written, memory_order_release);
 }
 
+/* Return whether a counter is of frames that are not taken. */
+static bool
+is_reason(const char *name)
+{
+	return strncmp(name, "drop_", 5) == 0 || strncmp(name, "bad_", 4) == 0 ||
+		strncmp(name, "refused_", 8) == 0;
+}
+
 /* Return the name of the counter of drops that has grown since it was copied, or "". */
 static const char *
 grown(const struct engine *e, const uint64_t *engine, const uint64_t *core)
 {
 	for (unsigned i = 0; i < ENGINE_COUNTER_COUNT; i++) {
-		if (e->counters[i] != engine[i] &&
-			strncmp(engine_counter_info[i].name, "drop_", 5) == 0)
+		if (e->counters[i] != engine[i] && is_reason(engine_counter_info[i].name))
 			return engine_counter_info[i].name;
 	}
 	for (unsigned i = 0; i < PROTO_COUNTER_COUNT; i++) {
-		if (proto_counters(e->proto)[i] != core[i] &&
-			strncmp(proto_counter_info[i].name, "drop_", 5) == 0)
+		if (proto_counters(e->proto)[i] != core[i] && is_reason(proto_counter_info[i].name))
 			return proto_counter_info[i].name;
 	}
 	return "";

@@ -310,6 +310,8 @@ frames_in_captured(struct engine *e, const struct link *l, struct rte_mbuf **m, 
 		frames_in(e, l, &m[i], 1);
 		capture_in_ends(e, &look);
 	}
+	if (n == e->burst)
+		proto_backlog(e->proto);
 }
 
 static unsigned
@@ -688,7 +690,8 @@ flush_links(struct engine *e)
 			take_handover(n, i, q);
 		if (q->n == 0)
 			continue;
-		if (unlikely(e->capture != NULL))
+		/* lane 0 captures what others leave for it */
+		if (unlikely(e->capture != NULL) && own)
 			capture_out(e, i, q);
 		unsigned sent = likely(own) ? l->ops->tx(l, (uint16_t)e->lane, q->m, (uint16_t)q->n)
 					    : give_handover(n, i, q);

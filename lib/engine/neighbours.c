@@ -63,6 +63,8 @@ neighbour_of(struct node *n, struct peer *peer, unsigned link, const struct link
 	*mac = !rte_is_zero_ether_addr(&to->mac) || near ? to->mac : c->gateway.mac;
 	if (!rte_is_zero_ether_addr(mac))
 		return 0;
+	if (!near && c->gateway.ip == 0)
+		return -ENETUNREACH;
 	peer->neighbour = arp_use(&n->arp, (uint8_t)link, near ? to->ip : c->gateway.ip);
 	return peer->neighbour != 0 ? 0 : -ENOSPC;
 }

@@ -13,7 +13,7 @@
 int neighbours_make(struct node *n);
 void neighbours_free(struct node *n);
 /* Find the peer's next hop: set peer->neighbour, or *mac if the configuration gives the address.
- * While no lane polls. Return 0 or -ENOSPC. */
+ * While no lane polls. Return 0, -ENOSPC, or -ENETUNREACH: no router is known. */
 int neighbour_of(struct node *n, struct peer *peer, unsigned link, const struct link_addr *to,
 	struct rte_ether_addr *mac);
 /* Forget the peer's next hop. While no lane polls. */

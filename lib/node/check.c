@@ -64,9 +64,10 @@ check_link(const struct config *c, unsigned i, struct config_fault *f)
 
 /* Check that a peer's address on a link fits that link. */
 static int
-check_peer(const struct config *c, uint32_t node, uint32_t link, struct config_fault *f)
+check_peer(const struct config *c, uint32_t node, const struct config_peer *peer, uint32_t link,
+	struct config_fault *f)
 {
-	const struct link_addr *addr = &c->peers[node].addr[link];
+	const struct link_addr *addr = &peer->addr[link];
 	const struct link_config *l = &c->links[link].link;
 	const enum link_peers peers = link_peers(l);
 	bool sockets = peers == LINK_PEERS_IP, by_ip = sockets || l->encap == LINK_ENCAP_UDP;
@@ -98,16 +99,24 @@ check_peer(const struct config *c, uint32_t node, uint32_t link, struct config_f
 	return 0;
 }
 
+int
+node_config_check_peer(const struct config *c, uint32_t node, const struct config_peer *peer,
+	struct config_fault *f)
+{
+	for (uint32_t left = peer->links; left != 0; left &= left - 1) {
+		if (check_peer(c, node, peer, (uint32_t)__builtin_ctz(left), f) != 0)
+			return -1;
+	}
+	return 0;
+}
+
 static int
 check_peers(const struct config *c, struct config_fault *f)
 {
 	for (uint32_t i = 0; i < c->nodes_max; i++) {
 		/* the node's own line is not used */
-		for (uint32_t left = i == c->id ? 0 : c->peers[i].links; left != 0;
-			left &= left - 1) {
-			if (check_peer(c, i, (uint32_t)__builtin_ctz(left), f) != 0)
-				return -1;
-		}
+		if (i != c->id && node_config_check_peer(c, i, &c->peers[i], f) != 0)
+			return -1;
 	}
 	return 0;
 }

@@ -14,6 +14,10 @@ struct config_fault {
 /* Check the configuration by itself. Return 0, or -1 with *f set: no node would start with it
  * anywhere. node_config_read() calls this. */
 int node_config_check(const struct config *c, struct config_fault *f);
+/* Check whether a node with this configuration can reach that peer by the links that it has. Return
+ * 0, or -1 with *f set. */
+int node_config_check_peer(const struct config *c, uint32_t node, const struct config_peer *peer,
+	struct config_fault *f);
 
 /* The resources that the host and the EAL arguments provide for a node. */
 struct config_host {

@@ -484,7 +484,7 @@ read_all(const struct reader *r, struct rte_cfgfile *file)
 static int
 read_as(struct config *c, const char *path, const char *name, char *error, uint32_t error_len)
 {
-	const struct reader r = {c, path, name, error, error_len};
+	const struct reader r = {c, path, name, error, error_len, false};
 	struct rte_cfgfile_parameters params = {.comment_character = '#'};
 
 	memset(c, 0, sizeof(*c));

@@ -24,6 +24,9 @@ void node_config_agreed(const struct config *c,
  * other difference into error. */
 bool node_config_may_become(const struct config *before, const struct config *after, char *error,
 	uint32_t error_len);
+/* Add the nodes that an earlier primary of the name has found, as far as [nodes] does not have them
+ * and this node can reach them. For one that takes over from it. */
+void node_config_read_found(struct config *c);
 /* Print the table of keys as Markdown. */
 void node_config_print_doc(FILE *out);
 

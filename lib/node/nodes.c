@@ -13,6 +13,8 @@
 #include "channel/channel.h"
 #include "channel/instance.h"
 #include "discovery/discovery.h"
+#include "node/check.h"
+#include "node/config_file.h"
 #include "node/reader.h"
 
 /* rte_ether_unformat_addr() writes as it reads, and so changes its result even if the text is no
@@ -93,6 +95,11 @@ read_peer_option(const struct reader *r, const char *name, const char *text, uin
 		return 0;
 	if (strncmp(text, "name=", 5) == 0)
 		return read_peer_name(r, name, text + 5, peer);
+	if (r->found && strncmp(text, "at=", 3) == 0 && link_addr_parse(text + 3, &peer->host) >= 0)
+		return 0;
+	if (r->found && strncmp(text, "life=", 5) == 0 &&
+		whole_number(text + 5, UINT32_MAX, &peer->generation))
+		return 0;
 	return reader_complain(r, "nodes", name, 0,
 		"'%s' is neither link=N nor name=NAME nor mac=MAC; MAC is the next hop's: the "
 		"peer's, or that of the router in front of it (ip neigh)",
@@ -339,7 +346,7 @@ static int
 read_node_file(const struct reader *r, const char *value)
 {
 	struct config *c = r->config;
-	const struct reader there = {c, c->node_file, c->node_file, r->error, r->error_len};
+	const struct reader there = {c, c->node_file, c->node_file, r->error, r->error_len, false};
 	struct rte_cfgfile_parameters params = {.comment_character = '#'};
 
 	if (*c->node_file != 0)
@@ -367,14 +374,26 @@ read_node_file(const struct reader *r, const char *value)
 	return result;
 }
 
-/* Add the nodes that discovery has found, as far as [nodes] does not have them: it wins. */
-static void
-read_found(struct config *c)
+int
+reader_nodes(const struct reader *r, struct rte_cfgfile *file)
+{
+	struct config *c = r->config;
+
+	c->peers = calloc(c->nodes_max, sizeof(*c->peers));
+	if (c->peers == NULL)
+		return reader_complain(r, "limits", "nodes", 0, "no memory for %u nodes",
+			c->nodes_max);
+	return read_peer_lines(r, file, false);
+}
+
+void
+node_config_read_found(struct config *c)
 {
 	struct rte_cfgfile_parameters params = {.comment_character = '#'};
 	char path[RUN_DIR_MAX + INSTANCE_NAME_MAX + 8], unused[256];
-	const struct reader there = {c, path, path, unused, sizeof(unused)};
+	const struct reader there = {c, path, path, unused, sizeof(unused), true};
 	struct rte_cfgfile *file = NULL;
+	struct config_fault fault;
 	uint32_t node;
 
 	config_found_path(c, path, sizeof(path));
@@ -388,29 +407,15 @@ read_found(struct config *c)
 	if (n > 0)
 		rte_cfgfile_section_entries(file, "nodes", entries, n);
 	for (int i = 0; i < n; i++) {
-		if (!whole_number(entries[i].name, c->nodes_max - 1, &node) ||
+		if (!whole_number(entries[i].name, c->nodes_max - 1, &node) || node == c->id ||
 			c->peers[node].links != 0)
 			continue;
 		const struct config_peer before = c->peers[node];
 
-		if (read_peer(&there, node, entries[i].name, entries[i].value) != 0)
+		c->peers[node].found = true;
+		if (read_peer(&there, node, entries[i].name, entries[i].value) != 0 ||
+			node_config_check_peer(c, node, &c->peers[node], &fault) != 0)
 			c->peers[node] = before;
-		c->peers[node].found = c->peers[node].links != 0;
 	}
 	rte_cfgfile_close(file);
-}
-
-int
-reader_nodes(const struct reader *r, struct rte_cfgfile *file)
-{
-	struct config *c = r->config;
-
-	c->peers = calloc(c->nodes_max, sizeof(*c->peers));
-	if (c->peers == NULL)
-		return reader_complain(r, "limits", "nodes", 0, "no memory for %u nodes",
-			c->nodes_max);
-	if (read_peer_lines(r, file, false) != 0)
-		return -1;
-	read_found(c);
-	return 0;
 }

@@ -15,6 +15,7 @@ struct reader {
 	const char *name; /* for messages */
 	char *error;
 	uint32_t error_len;
+	bool found; /* it is the file that discovery writes: nodes have at= and life= too */
 };
 
 /* Write to r->error what is wrong with the nth (0 = first) occurrence of a key in a section, or

@@ -22,6 +22,7 @@
 #include "engine/encap.h"
 #include "engine/rails.h"
 #include "log/log.h"
+#include "node/check.h"
 #include "node/config_file.h"
 #include "node/reload.h"
 
@@ -79,7 +80,7 @@ is_same_address(const struct link_addr *a, const struct link_addr *b)
 static bool
 is_same_peer(const struct config_peer *a, const struct config_peer *b)
 {
-	bool same = a->links == b->links && strcmp(a->name, b->name) == 0;
+	bool same = a->links == b->links && a->found == b->found && strcmp(a->name, b->name) == 0;
 
 	for (uint32_t left = a->links; same && left != 0; left &= left - 1) {
 		const uint32_t link = (uint32_t)__builtin_ctz(left);
@@ -164,8 +165,16 @@ change_all(struct node *n, const struct config *to, struct reload_result *result
 			"its CPU?");
 		return e;
 	}
+	for (uint32_t i = 0; i < n->link_count; i++) /* auto: as the kernel has it now */
+		n->links[i].config.gateway = to->links[i].link.gateway;
 	for (uint32_t i = 0; i < n->config.nodes_max; i++) {
-		if (i == n->config.id || is_same_peer(&n->config.peers[i], &to->peers[i]))
+		const struct config_peer *now = &n->config.peers[i];
+
+		if (!now->found)
+			n->config.peers[i].host = to->peers[i].host;
+		/* what was found stays, unless the file has it now */
+		if (i == n->config.id || is_same_peer(now, &to->peers[i]) ||
+			(now->found && to->peers[i].links == 0))
 			continue;
 		e = change_peer(n, (uint16_t)i, &to->peers[i], result);
 		if (e == 0)
@@ -195,7 +204,15 @@ reload_now(struct reload_result *result, char *error, uint32_t error_len)
 	}
 	if (node_config_read(&now, running.path, error, error_len) != 0)
 		return -EINVAL;
-	if (!node_config_may_become(&running.read, &now, error, error_len)) {
+	bool may = node_config_may_become(&running.read, &now, error, error_len);
+
+	if (may && now.discovers && !running.read.discovers) {
+		snprintf(error, error_len,
+			"discovery, for nodes with an IP address on a link with Ethernet "
+			"addresses, begins with a primary: start another one (--take-over)");
+		may = false;
+	}
+	if (!may) {
 		config_free(&now);
 		return -EINVAL;
 	}
@@ -213,6 +230,74 @@ reload_now(struct reload_result *result, char *error, uint32_t error_len)
 		result->added, result->removed, result->moved, (unsigned long long)result->pause_us,
 		e == 0 ? "" : "; ", e == 0 ? "" : error);
 	return e;
+}
+
+/* ------------------------------------------------------------------ what discovery has found */
+
+/* Take one found node, or forget one if it has no links. While the lanes stand still. Return 0, or
+ * -1 with a sentence. */
+static int
+take_one(struct node *n, const struct reload_found *f, struct reload_result *result, char *error,
+	uint32_t error_len)
+{
+	struct config_peer *now = &n->config.peers[f->number], to = f->peer;
+	struct config_fault fault;
+
+	if (f->number == n->config.id || (now->links != 0 && !now->found))
+		return 0; /* [nodes] wins */
+	for (uint32_t i = 0; i < n->config.nodes_max && *to.name != 0; i++) {
+		if (i != f->number && strcmp(n->config.peers[i].name, to.name) == 0)
+			*to.name = 0;
+	}
+	if (node_config_check_peer(&n->config, f->number, &to, &fault) != 0) {
+		snprintf(error, error_len, "node %u %s", f->number, fault.text);
+		return -1;
+	}
+	to.found = to.links != 0;
+	if (!to.found)
+		to.host = now->found ? (struct link_addr){0} : now->host;
+	if (is_same_peer(now, &to)) {
+		*now = to;
+		return 0;
+	}
+	const int e = change_peer(n, f->number, &to, result);
+
+	if (e != 0)
+		snprintf(error, error_len, "node %u: the link cannot reach it: %s", f->number,
+			strerror(-e));
+	return e;
+}
+
+int
+reload_take_found(const struct reload_found *found, uint32_t count, char *error, uint32_t error_len)
+{
+	struct reload_result result = {0};
+	struct node *n = running.node;
+	int e, bad = 0;
+
+	pthread_mutex_lock(&running.lock);
+	e = n != NULL ? node_pause(n) : -ESHUTDOWN;
+	for (uint32_t i = 0; e == 0 && i < count; i++)
+		bad |= take_one(n, &found[i], &result, error, error_len);
+	if (e == 0) {
+		if (result.added + result.removed + result.moved != 0) {
+			for (uint32_t i = 0; i < n->config.lanes; i++)
+				lane_rails_make(&n->engines[i]);
+		}
+		node_resume(n);
+	}
+	pthread_mutex_unlock(&running.lock);
+	return e != 0 ? e : bad != 0 ? -EINVAL : 0;
+}
+
+void
+reload_each_peer(void (*each)(void *arg, uint32_t number, const struct config_peer *peer),
+	void *arg)
+{
+	pthread_mutex_lock(&running.lock);
+	for (uint32_t i = 0; running.node != NULL && i < running.node->config.nodes_max; i++)
+		each(arg, i, &running.node->config.peers[i]);
+	pthread_mutex_unlock(&running.lock);
 }
 
 int

@@ -26,6 +26,20 @@ int reload(struct reload_result *result, char *error, uint32_t error_len);
  * at last. Return whether it has. */
 bool reload_if_changed(int *error_code, struct reload_result *result, char *error,
 	uint32_t error_len);
+/* A node that discovery has found; peer.links == 0: that has ended. */
+struct reload_found {
+	uint16_t number;
+	struct config_peer peer;
+};
+/* Take found nodes, as far as [nodes] does not have them. Return 0; -ETIMEDOUT, -ESHUTDOWN: nothing
+ * has changed; -EINVAL: all but those that this node cannot reach, of one of which the sentence
+ * says why. */
+int reload_take_found(const struct reload_found *found, uint32_t count, char *error,
+	uint32_t error_len);
+/* Call `each` for every number below limits.nodes with what is known of the node, without a reload
+ * in between. */
+void reload_each_peer(void (*each)(void *arg, uint32_t number, const struct config_peer *peer),
+	void *arg);
 void reload_end(void);
 
 #endif

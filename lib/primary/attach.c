@@ -823,7 +823,9 @@ do_request(const struct asker *who, const struct attach_request *request, int fd
 	case ATTACH_STOP:
 		return stop_for(who, request, reply);
 	case ATTACH_TELL:
-		result = who->connection == SECONDARY ? -EPROTO : relay_ask(fd, &reply->bytes);
+		result = who->connection == SECONDARY
+			? -EPROTO
+			: relay_ask(request->ctx, request->addr, &reply->bytes);
 		out[0] = result;
 		*out_count = result >= 0;
 		return result < 0 ? result : 0;
@@ -841,7 +843,7 @@ attach_answer(const struct asker *who, const struct attach_request *request, con
 	int count, struct attach_reply *reply, int *out, int *out_count)
 {
 	bool takes_fd = request->op == ATTACH_MEMORY || request->op == ATTACH_CAPTURE ||
-		request->op == ATTACH_TELL ||
+
 		(request->op == ATTACH_OPEN && who->connection != SECONDARY);
 
 	*reply = (struct attach_reply){

@@ -68,6 +68,7 @@ capture_for(struct node *n, const struct asker *who, const struct attach_request
 	if (e == 0) {
 		current.capture = c;
 		current.connection = who->connection;
+		socket_ends_here(who); /* the memory is not passed on, and so the reader is told */
 		log_say(LOG_NODE, RTE_LOG_NOTICE, "a capture begins, for process %d", who->pid);
 		return 0;
 	}

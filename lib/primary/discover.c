@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * See discover.h. lib/discovery says what is sent and learnt. What it has found is written into a
- * file beside the primary's socket, in the form of [nodes], which a reload then takes: so found
- * nodes are checked, changed and taken over as those of [nodes] are.
+ * See discover.h. lib/discovery says what is sent and learnt.
+ *
+ * Design notes
+ * 1. Found nodes are checked and taken one by one (lib/node/reload.h): one that this node cannot
+ *    reach is left out, and does not keep others from being taken.
+ * 2. They are also written into a file beside the primary's socket, which a primary that takes over
+ *    begins with.
+ * 3. Names of seeds are looked up on a thread of their own, which nobody waits for: a resolver may
+ *    be silent for a long time.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -24,26 +30,45 @@
 #include "primary/dpdk_names.h"
 #include "primary/health.h"
 
-#define TAKE_EVERY    20   /* ms from one reload to the next */
+#define TAKE_EVERY    20   /* ms from one change of the node's table to the next */
+#define TAKE_AGAIN    1000 /* ms, if a lane did not answer */
+#define TAKE_MOST     64   /* nodes at once: the lanes stand still meanwhile */
 #define RESOLVE_EVERY 5000 /* ms, while names of seeds are not known */
 #define BIND_WAIT     50   /* ms, while another primary has the socket */
 #define IN_A_TURN     64   /* datagrams */
+#define LOOKUP_MOST   64   /* addresses of all seeds */
+
+enum lookup_state {
+	LOOKUP_RUNS,
+	LOOKUP_DONE,
+	LOOKUP_ABANDONED, /* who asked does not wait any more */
+};
+
+/* A look for the addresses of seeds. Whoever is the last to need it frees it. */
+struct lookup {
+	_Atomic int state; /* enum lookup_state */
+	int wake;          /* eventfd, written when it is done */
+	bool v6;
+	char names[256], unknown[256]; /* unknown: those without an address, and why */
+	struct discovery_addr found[LOOKUP_MOST];
+	uint32_t count;
+};
 
 static struct {
 	struct node *node;
 	struct discovery *d;
 	control_thread thread;
-	int fd, stop;
+	int fd, stop, wake;
 	struct link_addr listen;
-	struct discovery_addr seeds[DISCOVERY_SEEDS_MAX];
-	uint32_t seed_count;
-	uint64_t resolve_at; /* ms; UINT64_MAX: all names are known */
-	uint64_t taken_at;   /* of the last reload */
-	bool changed;        /* since the last reload */
+	struct lookup *lookup; /* NULL: none is under way */
+	uint64_t resolve_at;   /* ms */
+	uint64_t take_at;      /* ms: when what has changed may be taken */
+	uint8_t *changed;      /* by number: since it was taken */
+	bool any_changed;
 	uint32_t claimed_by; /* generation of the last node that was refused */
-	char unknown[256];   /* names of seeds that have no address */
-	_Atomic uint32_t found, answered;
-} own = {.fd = -1, .stop = -1};
+	char name[DISCOVERY_NAME_MAX], unknown[256];
+	_Atomic uint32_t found, seeds, answered;
+} own = {.fd = -1, .stop = -1, .wake = -1};
 
 static uint64_t
 now_ms(void)
@@ -130,24 +155,20 @@ addr_text(const struct discovery_addr *d, char text[LINK_ADDR_MAX])
 /* ------------------------------------------------------------------ seeds */
 
 static void
-add_seed(const struct discovery_addr *seed)
+note_seed(struct lookup *l, const struct discovery_addr *seed)
 {
-	for (uint32_t i = 0; i < own.seed_count; i++) {
-		if (discovery_same_addr(&own.seeds[i], seed))
-			return;
-	}
-	if (own.seed_count < DISCOVERY_SEEDS_MAX)
-		own.seeds[own.seed_count++] = *seed;
+	if (l->count < LOOKUP_MOST)
+		l->found[l->count++] = *seed;
 }
 
-/* Add all addresses of HOST or HOST:PORT. Return 0, or an error of getaddrinfo(). */
+/* Find all addresses of HOST or HOST:PORT. Return 0, or an error of getaddrinfo(). */
 static int
-resolve(const char *text)
+resolve(struct lookup *l, const char *text)
 {
 	const struct addrinfo hints = {
-		.ai_family = own.listen.v6 ? AF_INET6 : AF_INET,
+		.ai_family = l->v6 ? AF_INET6 : AF_INET,
 		.ai_socktype = SOCK_DGRAM,
-		.ai_flags = own.listen.v6 ? AI_V4MAPPED : 0,
+		.ai_flags = l->v6 ? AI_V4MAPPED : 0,
 	};
 	struct link_addr numeric = {.port = DISCOVERY_PORT};
 	const char *colon = strchr(text, ':');
@@ -158,7 +179,7 @@ resolve(const char *text)
 	if (link_addr_parse(text, &numeric) >= 0) {
 		const struct discovery_addr seed = from_link_addr(&numeric);
 
-		add_seed(&seed);
+		note_seed(l, &seed);
 		return 0;
 	}
 	snprintf(host, sizeof(host), "%.*s", colon ? (int)(colon - text) : (int)strlen(text), text);
@@ -172,45 +193,87 @@ resolve(const char *text)
 		struct discovery_addr seed = from_sockaddr(i->ai_addr);
 
 		seed.port = (uint16_t)port;
-		add_seed(&seed);
+		note_seed(l, &seed);
 	}
 	freeaddrinfo(found);
 	return 0;
 }
 
-/* Find the addresses of all seeds: those of the section, and those of nodes of [nodes] that are to
- * be asked. */
 static void
-resolve_all(uint64_t now)
+lookup_free(struct lookup *l)
 {
-	const struct config *c = &own.node->config;
-	char text[sizeof(c->discovery_seed)], unknown[sizeof(own.unknown)] = "", *save = NULL;
-	const uint32_t before = own.seed_count;
+	close(l->wake);
+	free(l);
+}
 
-	snprintf(text, sizeof(text), "%s", c->discovery_seed);
-	for (char *one = strtok_r(text, ", \t", &save); one; one = strtok_r(NULL, ", \t", &save)) {
-		const int e = resolve(one);
+static control_result
+lookup_run(void *arg)
+{
+	struct lookup *l = arg;
+	char *save = NULL;
 
-		if (e == 0)
-			continue;
-		const size_t used = strlen(unknown);
+	for (char *one = strtok_r(l->names, ", \t", &save); one;
+		one = strtok_r(NULL, ", \t", &save)) {
+		const int e = resolve(l, one);
+		const size_t used = strlen(l->unknown);
 
-		snprintf(unknown + used, sizeof(unknown) - used, "%s%s: %s", used ? "; " : "", one,
-			gai_strerror(e));
+		if (e != 0)
+			snprintf(l->unknown + used, sizeof(l->unknown) - used, "%s%s: %s",
+				used ? "; " : "", one, gai_strerror(e));
 	}
-	for (uint32_t i = 0; i < c->nodes_max; i++) {
-		const struct discovery_addr seed = from_link_addr(&c->peers[i].host);
+	eventfd_write(l->wake, 1);
+	if (atomic_exchange(&l->state, LOOKUP_DONE) == LOOKUP_ABANDONED)
+		lookup_free(l);
+	return 0;
+}
 
-		if (i != c->id && c->peers[i].host.port != 0)
-			add_seed(&seed);
+/* Begin a look for the seeds of the section. */
+static void
+lookup_begin(void)
+{
+	struct lookup *l = calloc(1, sizeof(*l));
+	control_thread thread;
+
+	if (l == NULL)
+		return;
+	l->v6 = own.listen.v6;
+	l->wake = dup(own.wake);
+	snprintf(l->names, sizeof(l->names), "%s", own.node->config.discovery_seed);
+	if (l->wake < 0 || control_thread_create(&thread, "pmx-resolve", lookup_run, l) != 0) {
+		free(l);
+		return;
 	}
-	if (*unknown != 0 && strcmp(unknown, own.unknown) != 0)
+	control_thread_detach(thread);
+	own.lookup = l;
+}
+
+/* Take what a look has found, if it is done. */
+static void
+lookup_take(uint64_t now)
+{
+	struct lookup *l = own.lookup;
+
+	if (l == NULL || atomic_load(&l->state) != LOOKUP_DONE)
+		return;
+	own.lookup = NULL;
+	discovery_seeds(own.d, l->found, l->count, now);
+	if (*l->unknown != 0 && strcmp(l->unknown, own.unknown) != 0)
 		log_say(LOG_NODE, RTE_LOG_WARNING,
-			"discovery: no address of a seed, which is tried again: %s", unknown);
-	snprintf(own.unknown, sizeof(own.unknown), "%s", unknown);
-	own.resolve_at = *unknown != 0 ? now + RESOLVE_EVERY : UINT64_MAX;
-	if (own.seed_count != before)
-		discovery_seeds(own.d, own.seeds, own.seed_count, now);
+			"discovery: no address of a seed, which is tried again: %s", l->unknown);
+	memcpy(own.unknown, l->unknown, sizeof(own.unknown));
+	own.resolve_at = *l->unknown != 0 ? now + RESOLVE_EVERY : UINT64_MAX;
+	lookup_free(l);
+}
+
+/* Add a node of [nodes] that is to be asked for its addresses. */
+static void
+add_host(void *arg, uint32_t number, const struct config_peer *peer)
+{
+	const uint64_t *now = arg;
+	const struct discovery_addr seed = from_link_addr(&peer->host);
+
+	if (number != own.node->config.id && peer->host.port != 0 && !peer->found)
+		discovery_seeds(own.d, &seed, 1, *now);
 }
 
 /* ------------------------------------------------------------------ what it says */
@@ -247,7 +310,8 @@ told(void *arg, enum discovery_event event, const struct discovery_record *node,
 	switch (event) {
 	case DISCOVERY_LEARNT:
 	case DISCOVERY_LEFT:
-		own.changed = true;
+		own.changed[node->number] = 1;
+		own.any_changed = true;
 		log_say(LOG_PEER, RTE_LOG_INFO, "discovery: node %u '%s' at %s %s", node->number,
 			node->name, where, event == DISCOVERY_LEARNT ? "found" : "has ended");
 		break;
@@ -284,105 +348,128 @@ told(void *arg, enum discovery_event event, const struct discovery_record *node,
 
 /* ------------------------------------------------------------------ what it has found */
 
-/* Return whether another node, of [nodes] or found before, has that name. */
-static bool
-has_other(uint32_t number, const char *name)
-{
-	const struct config *c = &own.node->config;
-
-	for (uint32_t i = 0; i < c->nodes_max; i++) {
-		const struct discovery_record *r = discovery_node(own.d, i);
-
-		if (i != number &&
-			((!c->peers[i].found && strcmp(c->peers[i].name, name) == 0) ||
-				(i < number && r != NULL && strcmp(r->name, name) == 0)))
-			return true;
-	}
-	return false;
-}
-
-/* Write the node's addresses on the links that this node has too, as a line of [nodes]. */
+/* Make the node's entry of the table: its addresses on the links that this node has too. */
 static void
-write_node(FILE *f, const struct discovery_record *r)
+make_peer(struct config_peer *peer, const struct discovery_record *r)
 {
 	const struct config *c = &own.node->config;
-	char line[512] = "", text[LINK_ADDR_MAX];
 	struct link_addr listen;
-	size_t used = 0;
 
-	for (unsigned i = 0; i < CONFIG_LINKS_MAX && used < sizeof(line) - 128; i++) {
+	*peer = (struct config_peer){.host = to_link_addr(&r->at), .generation = r->generation};
+	/* this node's own name is nobody else's */
+	if (channel_name_ok(r->name) && strcmp(r->name, own.name) != 0)
+		snprintf(peer->name, sizeof(peer->name), "%s", r->name);
+	for (unsigned i = 0; i < CONFIG_LINKS_MAX; i++) {
 		const struct link_config *l = &c->links[i].link;
 		const bool by_ip = link_peers(l) == LINK_PEERS_IP || l->encap == LINK_ENCAP_UDP;
+		const struct link_addr a = to_link_addr(&r->link[i]);
 
 		if (!c->links[i].used || link_peers(l) == LINK_PEERS_NONE ||
 			r->kind[i] != (by_ip ? DISCOVERY_IP : DISCOVERY_MAC))
 			continue;
-		const struct link_addr a = to_link_addr(&r->link[i]);
-
-		if (by_ip) {
-			listen = (struct link_addr){0};
-			link_addr_parse(l->listen, &listen);
-			if (a.v6 != listen.v6)
-				continue;
-			link_addr_text(&a, text);
-		} else {
-			rte_ether_format_addr(text, sizeof(text),
-				(const struct rte_ether_addr *)r->link[i].ip);
-		}
-		used += (size_t)snprintf(line + used, sizeof(line) - used, " %s link=%u", text, i);
+		listen = (struct link_addr){0};
+		link_addr_parse(l->listen, &listen);
+		if (by_ip && a.v6 != listen.v6)
+			continue;
+		if (by_ip)
+			peer->addr[i] = a;
+		else
+			memcpy(&peer->addr[i].mac, r->link[i].ip, sizeof(peer->addr[i].mac));
+		peer->links |= (uint8_t)(1u << i);
 	}
-	if (used == 0)
-		return;
-	fprintf(f, "%u =%s", r->number, line);
-	if (*r->name != 0 && channel_name_ok(r->name) && !has_other(r->number, r->name))
-		fprintf(f, " name=%s", r->name);
-	fputc('\n', f);
 }
 
-/* Write the file of what was found. Return false if that cannot be. */
-static bool
-write_found(const char *path)
+/* Write a found node as a line of [nodes]. */
+static void
+write_node(void *file, uint32_t number, const struct config_peer *peer)
 {
+	char text[LINK_ADDR_MAX];
+
+	if (!peer->found)
+		return;
+	fprintf(file, "%u =", number);
+	for (uint32_t left = peer->links; left != 0; left &= left - 1) {
+		const unsigned link = (unsigned)__builtin_ctz(left);
+
+		if (rte_is_zero_ether_addr(&peer->addr[link].mac))
+			link_addr_text(&peer->addr[link], text);
+		else
+			rte_ether_format_addr(text, sizeof(text), &peer->addr[link].mac);
+		fprintf(file, " %s link=%u", text, link);
+	}
+	if (*peer->name != 0)
+		fprintf(file, " name=%s", peer->name);
+	link_addr_text(&peer->host, text);
+	fprintf(file, " at=%s life=%u\n", text, peer->generation);
+	atomic_fetch_add(&own.found, 1);
+}
+
+/* Write the file of what was found. */
+static void
+write_found(void)
+{
+	char path[RUN_DIR_MAX + INSTANCE_NAME_MAX + 8];
 	char temporary[RUN_DIR_MAX + INSTANCE_NAME_MAX + 16], dir[RUN_DIR_MAX];
-	uint32_t found = 0;
+	FILE *f = NULL;
+	int e = run_dir_make(dir, sizeof(dir));
 
-	if (run_dir_make(dir, sizeof(dir)) != 0)
-		return false;
+	config_found_path(&own.node->config, path, sizeof(path));
 	snprintf(temporary, sizeof(temporary), "%s.new", path);
-	FILE *f = fopen(temporary, "we");
+	if (e == 0 && (f = fopen(temporary, "we")) == NULL)
+		e = -errno;
+	if (e == 0) {
+		fputs("# The nodes that this primary has found. It writes this file by itself.\n"
+		      "[nodes]\n",
+			f);
+		atomic_store(&own.found, 0);
+		reload_each_peer(write_node, f);
+		if (fchmod(fileno(f), 0644) != 0 || fflush(f) != 0)
+			e = -errno;
+		fclose(f);
+	}
+	if (e == 0 && rename(temporary, path) != 0)
+		e = -errno;
+	if (e != 0)
+		log_say(LOG_NODE, RTE_LOG_ERR,
+			"discovery: %s: %s: a primary that takes over will not know what was found",
+			path, strerror(-e));
+}
 
-	if (f == NULL)
-		return false;
-	fputs("# The nodes that this primary has found. It writes this file by itself.\n[nodes]\n",
-		f);
-	for (uint32_t i = 0; i < own.node->config.nodes_max; i++) {
+/* Let the node know what has changed. */
+static void
+take_changed(uint64_t now)
+{
+	static struct reload_found found[TAKE_MOST]; /* of the one thread that discovers */
+	char error[512] = "";
+	uint32_t count = 0;
+	bool more = false;
+
+	for (uint32_t i = 0; i < own.node->config.nodes_max && !more; i++) {
 		const struct discovery_record *r = discovery_node(own.d, i);
 
-		if (r == NULL)
+		more = own.changed[i] && count == TAKE_MOST;
+		if (!own.changed[i] || more)
 			continue;
-		write_node(f, r);
-		found++;
+		found[count] = (struct reload_found){.number = (uint16_t)i};
+		if (r != NULL)
+			make_peer(&found[count].peer, r);
+		count++;
 	}
-	atomic_store(&own.found, found);
-	const bool written = fflush(f) == 0 && fchmod(fileno(f), 0644) == 0;
+	const int e = reload_take_found(found, count, error, sizeof(error));
 
-	return fclose(f) == 0 && written && rename(temporary, path) == 0;
-}
-
-/* Let the node know what was found. */
-static void
-take_found(uint64_t now)
-{
-	char path[RUN_DIR_MAX + INSTANCE_NAME_MAX + 8], error[512];
-	struct reload_result result;
-
-	own.changed = false;
-	own.taken_at = now;
-	config_found_path(&own.node->config, path, sizeof(path));
-	if (!write_found(path))
-		log_say(LOG_NODE, RTE_LOG_ERR, "discovery: %s: %s", path, strerror(errno));
-	else if (reload(&result, error, sizeof(error)) != 0)
-		log_say(LOG_NODE, RTE_LOG_ERR, "discovery: found nodes are not taken: %s", error);
+	own.take_at = now + TAKE_EVERY;
+	if (e == -ETIMEDOUT || e == -ESHUTDOWN) {
+		own.take_at = now + TAKE_AGAIN;
+		return;
+	}
+	for (uint32_t i = 0; i < count; i++)
+		own.changed[found[i].number] = 0;
+	own.any_changed = more;
+	if (e != 0)
+		log_say(LOG_NODE, RTE_LOG_WARNING,
+			"discovery: a found node is left out, since this one cannot reach it: %s",
+			error);
+	write_found();
 }
 
 /* ------------------------------------------------------------------ the thread */
@@ -402,6 +489,7 @@ self(const struct node *n)
 		r.name[strcspn(r.name, ".")] = 0;
 	if (!channel_name_ok(r.name))
 		*r.name = 0;
+	snprintf(own.name, sizeof(own.name), "%s", r.name);
 	for (unsigned i = 0; i < n->link_count; i++) {
 		const struct link_config *l = &n->links[i].config;
 		struct link_addr a = {.ip = l->net.ip, .port = l->udp_port};
@@ -465,24 +553,30 @@ receive_all(void)
 static bool
 wait_until(uint64_t next)
 {
-	struct pollfd fds[2] = {{.fd = own.stop, .events = POLLIN},
-		{.fd = own.fd, .events = POLLIN}};
+	struct pollfd fds[3] = {
+		{.fd = own.stop, .events = POLLIN},
+		{.fd = own.wake, .events = POLLIN},
+		{.fd = own.fd, .events = POLLIN},
+	};
 	const uint64_t now = now_ms();
+	eventfd_t unused;
 
 	if (own.fd < 0)
 		next = now + BIND_WAIT;
-	if (next > own.resolve_at)
+	if (own.lookup == NULL && next > own.resolve_at)
 		next = own.resolve_at;
-	if (own.changed && next > own.taken_at + TAKE_EVERY)
-		next = own.taken_at + TAKE_EVERY;
-	poll(fds, own.fd < 0 ? 1 : 2, next > now ? (int)RTE_MIN(next - now, 10000u) : 0);
+	if (own.any_changed && next > own.take_at)
+		next = own.take_at;
+	poll(fds, own.fd < 0 ? 2 : 3, next > now ? (int)RTE_MIN(next - now, 10000u) : 0);
+	if (fds[1].revents & POLLIN)
+		eventfd_read(own.wake, &unused);
 	return !(fds[0].revents & POLLIN);
 }
 
 static control_result
 run(void *unused)
 {
-	uint64_t next = 0;
+	uint64_t next = 0, hosts_at = 0;
 
 	(void)unused;
 	while (wait_until(next)) {
@@ -490,19 +584,74 @@ run(void *unused)
 
 		if (own.fd < 0 && open_socket() != 0)
 			continue;
-		if (now >= own.resolve_at)
-			resolve_all(now);
+		lookup_take(now);
+		if (own.lookup == NULL && now >= own.resolve_at)
+			lookup_begin();
+		if (now >= hosts_at) {
+			hosts_at = now + RESOLVE_EVERY; /* a reload may bring others */
+			reload_each_peer(add_host, &now);
+		}
 		receive_all();
 		next = discovery_tick(own.d, now_ms());
 		atomic_store(&own.answered, discovery_seeds_answered(own.d));
+		atomic_store(&own.seeds, discovery_seeds_known(own.d));
 		now = now_ms();
-		if (own.changed && now >= own.taken_at + TAKE_EVERY)
-			take_found(now);
+		if (own.any_changed && now >= own.take_at)
+			take_changed(now);
 	}
 	return 0;
 }
 
 /* ------------------------------------------------------------------ begin and end */
+
+/* Remember a node that an earlier primary has found. */
+static void
+remember(void *arg, uint32_t number, const struct config_peer *peer)
+{
+	const uint64_t *now = arg;
+	struct discovery_record r = {
+		.number = (uint16_t)number,
+		.generation = peer->generation,
+		.at = from_link_addr(&peer->host),
+	};
+
+	if (!peer->found)
+		return;
+	snprintf(r.name, sizeof(r.name), "%s", peer->name);
+	for (unsigned i = 0; i < CONFIG_LINKS_MAX; i++) {
+		if (!(peer->links >> i & 1))
+			continue;
+		r.kind[i] = rte_is_zero_ether_addr(&peer->addr[i].mac) ? DISCOVERY_IP
+								       : DISCOVERY_MAC;
+		if (r.kind[i] == DISCOVERY_IP)
+			r.link[i] = from_link_addr(&peer->addr[i]);
+		else
+			memcpy(r.link[i].ip, &peer->addr[i].mac, RTE_ETHER_ADDR_LEN);
+	}
+	discovery_remember(own.d, &r, *now);
+}
+
+/* Free what discover_begin() made. The thread does not run. */
+static void
+free_all(void)
+{
+	struct lookup *l = own.lookup;
+
+	if (l != NULL && atomic_exchange(&l->state, LOOKUP_ABANDONED) == LOOKUP_DONE)
+		lookup_free(l);
+	own.lookup = NULL;
+	for (int *fd = &own.fd;; fd = fd == &own.fd ? &own.stop : &own.wake) {
+		if (*fd >= 0)
+			close(*fd);
+		*fd = -1;
+		if (fd == &own.wake)
+			break;
+	}
+	free(own.changed);
+	free(own.d);
+	own.changed = NULL;
+	own.d = NULL;
+}
 
 int
 discover_begin(struct node *n, bool waits, char *error, uint32_t error_len)
@@ -512,6 +661,7 @@ discover_begin(struct node *n, bool waits, char *error, uint32_t error_len)
 		.send = send_to,
 		.tell = told,
 	};
+	const uint64_t now = now_ms();
 	void *memory;
 	int e;
 
@@ -528,43 +678,51 @@ discover_begin(struct node *n, bool waits, char *error, uint32_t error_len)
 	c.self = self(n);
 	snprintf(c.cluster, sizeof(c.cluster), "%s", n->config.discovery_cluster);
 	memory = calloc(1, discovery_bytes(c.nodes_max));
+	own.changed = calloc(c.nodes_max, 1);
 	own.stop = eventfd(0, EFD_CLOEXEC);
-	e = memory == NULL || own.stop < 0 || getrandom(c.key, sizeof(c.key), 0) != sizeof(c.key)
+	own.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	e = memory == NULL || own.changed == NULL || own.stop < 0 || own.wake < 0 ||
+			getrandom(c.key, sizeof(c.key), 0) != sizeof(c.key)
 		? -ENOMEM
 		: 0;
 	if (e == 0) {
-		own.d = discovery_init(memory, &c, now_ms());
+		own.d = discovery_init(memory, &c, now);
 		own.resolve_at = 0;
+		reload_each_peer(remember, (void *)&now);
 		e = control_thread_create(&own.thread, "pmx-discover", run, NULL);
 	}
 	if (e == 0)
 		return 0;
 	snprintf(error, error_len, "discovery: no memory, descriptor or thread");
-	free(memory);
-	own.d = NULL;
+	if (own.d == NULL)
+		free(memory);
+	free_all();
 	return e;
 }
 
 void
 discover_end(bool leaves)
 {
-	char path[RUN_DIR_MAX + INSTANCE_NAME_MAX + 8];
-
 	if (own.d == NULL)
 		return;
 	if (eventfd_write(own.stop, 1) == 0)
 		control_thread_join(own.thread);
 	if (leaves && own.fd >= 0)
 		discovery_leave(own.d);
-	config_found_path(&own.node->config, path, sizeof(path));
 	if (leaves)
-		unlink(path);
-	close(own.stop);
-	if (own.fd >= 0)
-		close(own.fd);
-	own.fd = -1;
-	free(own.d);
-	own.d = NULL;
+		discover_forget(&own.node->config);
+	free_all();
+}
+
+void
+discover_forget(const struct config *c)
+{
+	char path[RUN_DIR_MAX + INSTANCE_NAME_MAX + 16];
+
+	config_found_path(c, path, sizeof(path));
+	unlink(path);
+	strcat(path, ".new");
+	unlink(path);
 }
 
 void
@@ -578,7 +736,7 @@ discover_tell(struct rte_tel_data *d)
 	rte_tel_data_add_dict_string(d, "seed", c->discovery_seed);
 	rte_tel_data_add_dict_string(d, "cluster", c->discovery_cluster);
 	rte_tel_data_add_dict_string(d, "unknown", own.unknown);
-	rte_tel_data_add_dict_uint(d, "seeds", own.seed_count);
+	rte_tel_data_add_dict_uint(d, "seeds", atomic_load(&own.seeds));
 	rte_tel_data_add_dict_uint(d, "answered", atomic_load(&own.answered));
 	rte_tel_data_add_dict_uint(d, "found", atomic_load(&own.found));
 }

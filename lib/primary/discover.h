@@ -14,6 +14,8 @@ struct rte_tel_data;
 int discover_begin(struct node *n, bool waits, char *error, uint32_t error_len);
 /* End. leaves: tell the others that this node ends, and forget what was found. */
 void discover_end(bool leaves);
+/* Remove the file of what an earlier primary of that name has found. */
+void discover_forget(const struct config *c);
 /* Report what discovery knows, into an empty dictionary: nothing if it does not run. */
 void discover_tell(struct rte_tel_data *d);
 

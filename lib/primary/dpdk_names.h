@@ -48,6 +48,12 @@ control_thread_join(control_thread thread)
 {
 	pthread_join(thread, NULL);
 }
+
+static inline void
+control_thread_detach(control_thread thread)
+{
+	pthread_detach(thread);
+}
 #else
 typedef rte_thread_t control_thread;
 typedef uint32_t control_result;
@@ -63,6 +69,12 @@ static inline void
 control_thread_join(control_thread thread)
 {
 	rte_thread_join(thread, NULL);
+}
+
+static inline void
+control_thread_detach(control_thread thread)
+{
+	rte_thread_detach(thread);
 }
 #endif
 

@@ -4,7 +4,7 @@
  * its answers stay made in one place.
  */
 #include <errno.h>
-#include <stdbool.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,24 +15,19 @@
 
 #include <rte_eal.h>
 
+#include "channel/tell.h"
 #include "primary/relay.h"
 
-#define COMMAND_MAX 128
+#define COMMAND_MAX 64
 #define ANSWER_MAX  (1u << 20)
-#define PATIENCE_S  2
-
-/* Return whether a command only reads. */
-static bool
-is_harmless(const char *command)
-{
-	return strncmp(command, "/pmx/", 5) == 0 && strncmp(command, "/pmx/reload", 11) != 0;
-}
+/* of each step: telemetry's threads answer at once if they have a CPU */
+#define PATIENCE_US 500000
 
 /* Connect to telemetry. Return the descriptor or -errno. */
 static int
 connect_to_own(void)
 {
-	const struct timeval patience = {.tv_sec = PATIENCE_S};
+	const struct timeval patience = {.tv_usec = PATIENCE_US};
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
 	const int n = snprintf(to.sun_path, sizeof(to.sun_path), "%s/dpdk_telemetry.v2",
 		rte_eal_get_runtime_dir());
@@ -41,6 +36,7 @@ connect_to_own(void)
 	if (fd < 0)
 		return -errno;
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)); /* connect() too */
 	if ((size_t)n < sizeof(to.sun_path) && connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0)
 		return fd;
 	const int e = -errno;
@@ -66,16 +62,14 @@ ask(int fd, const char *command, int answer)
 }
 
 int
-relay_ask(int question, uint64_t *bytes)
+relay_ask(uint16_t number, uint64_t parameter, uint64_t *bytes)
 {
-	char command[COMMAND_MAX + 1];
-	const ssize_t len = pread(question, command, COMMAND_MAX, 0);
+	char command[COMMAND_MAX];
 
-	if (len <= 0)
-		return -EINVAL;
-	command[len] = 0;
-	if (!is_harmless(command))
+	if (number >= TELL_COMMANDS)
 		return -EACCES;
+	snprintf(command, sizeof(command), "%s,%" PRIu32, tell_commands[number],
+		(uint32_t)parameter);
 	const int fd = connect_to_own();
 
 	if (fd < 0)
@@ -84,10 +78,11 @@ relay_ask(int question, uint64_t *bytes)
 	const ssize_t n = answer < 0 ? -errno : ask(fd, command, answer);
 
 	close(fd);
-	if (n < 0) {
-		close(answer);
-		return (int)n;
+	if (n >= 0) {
+		*bytes = (uint64_t)n;
+		return answer;
 	}
-	*bytes = (uint64_t)n;
-	return answer;
+	if (answer >= 0)
+		close(answer);
+	return (int)n;
 }

@@ -8,9 +8,8 @@
 
 #include <stdint.h>
 
-/* Ask telemetry the command that the descriptor has as its bytes, and return a descriptor with the
- * answer, for the caller to close, and its length. Only what changes nothing is asked: -EACCES for
- * all else. Or another -errno. */
-int relay_ask(int question, uint64_t *bytes);
+/* Ask telemetry the command of that number (channel/tell.h). Return a descriptor with the answer,
+ * for the caller to close, and its length; -EACCES: there is no such command; or another -errno. */
+int relay_ask(uint16_t number, uint64_t parameter, uint64_t *bytes);
 
 #endif

@@ -46,7 +46,7 @@ struct connection {
 	struct asker who;
 	int process; /* pidfd of who connected, so that its number's next owner is not taken for it;
 		      * -1: it is not seen from here, or has ended */
-	bool of_secondary; /* ends with this process, even if another takes over */
+	bool ends_here; /* with this process, even if another takes over */
 };
 
 static struct {
@@ -493,7 +493,7 @@ socket_save(struct takeover_attachments *to)
 	for (unsigned i = 0; i < door.max; i++) {
 		const struct connection *c = &door.connections[i];
 
-		if (c->fd == 0 || c->of_secondary)
+		if (c->fd == 0 || c->ends_here)
 			continue;
 		to->connection[to->connections].fd = c->fd;
 		to->connection[to->connections].number = (int)i;
@@ -501,6 +501,12 @@ socket_save(struct takeover_attachments *to)
 		to->connection[to->connections].uid = c->who.uid;
 		to->connection[to->connections++].gid = c->who.gid;
 	}
+}
+
+void
+socket_ends_here(const struct asker *who)
+{
+	door.connections[who->connection].ends_here = true;
 }
 
 static int
@@ -532,7 +538,7 @@ socket_tell(const struct asker *who, struct attach_reply *reply)
 		rte_mempool_get_ops(pool->ops_index)->name);
 	snprintf(reply->dpdk, sizeof(reply->dpdk), "%s", rte_version());
 	rte_memseg_list_walk(add_range, reply);
-	door.connections[who->connection].of_secondary = true;
+	door.connections[who->connection].ends_here = true;
 }
 
 bool

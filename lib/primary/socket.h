@@ -44,6 +44,8 @@ int socket_open(struct node *n, int epoll, const struct socket_ops *ops,
 /* Duplicate the sender's connection, for use by another thread. Return the descriptor, or
  * -errno. */
 int socket_of_successor(const struct asker *who);
+/* Let the sender's connection end with this process: a primary that takes over does not get it. */
+void socket_ends_here(const struct asker *who);
 void socket_save(struct takeover_attachments *door);
 /* Return a pidfd of the sender, for the caller to close; -1: it is not seen from here, or has
  * ended. */

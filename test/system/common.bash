@@ -32,7 +32,7 @@ clean() {
 	for space in ${spaces[@]+"${spaces[@]}"}; do
 		ip netns del "$space" 2>/dev/null
 	done
-	rm -f /dev/hugepages/"$tag"*map_* /run/pmx-dpdk/"$tag"*.pid /run/pmx-dpdk/"$tag"*.sock /run/pmx-dpdk/"$tag"*.ini*
+	rm -f /dev/hugepages/"$tag"*map_* /run/pmx-dpdk/"$tag"*.pid /run/pmx-dpdk/"$tag"*.sock /run/pmx-dpdk/"$tag"*.ini* /run/pmx-dpdk/"$tag"*.nodes*
 	rm -rf "$dir"
 }
 trap clean EXIT

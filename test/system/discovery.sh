@@ -129,6 +129,62 @@ knows 1-1 0 0 && knows 1-1 3 3 && ok discovery__taken_over_with_all || not_ok di
 ctl 1-1 ping 3 >"$dir/ping" 2>&1 && ok discovery__taken_over_and_answers || not_ok discovery__taken_over_and_answers "" "$dir/ping"
 grep -q "is refused" "$dir/0-0.log" && not_ok discovery__taken_over_is_no_twin "" "$dir/0-0.log" || ok discovery__taken_over_is_no_twin
 
+# the seed itself is taken over: it forgets nobody
+OPTIONS=(--take-over)
+old=${pids[0]}
+node 0 0 && wait_for 60 gone "$old" && ok discovery__seed_taken_over || not_ok discovery__seed_taken_over "" "$dir/0-0.log"
+pids[0]=$node_pid
+OPTIONS=()
+knows 0-0 1 1 && knows 0-0 3 3 && knows 0-0 2 4 && ok discovery__seed_taken_over_with_all || not_ok discovery__seed_taken_over_with_all "" <(ctl 0-0 peers)
+sleep 3
+knows 0-0 1 1 && knows 0-0 3 3 && knows 0-0 2 4 && ok discovery__and_keeps_them || not_ok discovery__and_keeps_them "" <(ctl 0-0 peers)
+
+# a node that others cannot reach, since its link is another one, keeps nobody else from being found
+cat >"$dir/9-4.ini" <<-END
+	[node]
+	id = 9
+	name = $tag-9-4
+	[limits]
+	contexts = 8
+	mbufs = 4096
+	[discovery]
+	listen = 0.0.0.0:18900
+	seed = 10.9.0.1
+	[link 0]
+	driver = loop
+	port = nowhere
+END
+node 9 4 && ok discovery__without_an_address || not_ok discovery__without_an_address "" "$dir/9-4.log"
+pids[9]=$node_pid
+# one joins, and is killed; its file does not hinder another start with other links
+config 8 3 10.9.0.1
+sed -i 's/0.0.0.0:18515/0.0.0.0:18601/; s/^seed = .*/&\nlisten = 0.0.0.0:18600/' "$dir/8-3.ini"
+node 8 3
+pids[8]=$node_pid
+eighth() { ctl 0-0 --json peers | jq -e 'any(.[]; .node == 8)' >/dev/null; }
+check discovery__joins_beside_it "$dir/8-3.log" eighth
+end "${pids[8]}" KILL
+[ -e "/run/pmx-dpdk/$tag-8-3.nodes" ] && ok discovery__a_killed_one_leaves_its_file || not_ok discovery__a_killed_one_leaves_its_file "" <(ls /run/pmx-dpdk)
+ctl 8-3 doctor 2>&1 | grep -q "$tag-8-3.nodes" && ok discovery__doctor_names_it || not_ok discovery__doctor_names_it "" <(ctl 8-3 doctor 2>&1)
+sed -i 's/^driver = udp/driver = ethdev\nport = net_af_packet0/; /^listen = 0.0.0.0:18601/d' "$dir/8-3.ini"
+node 8 3 --vdev=net_af_packet0,iface=v3 && ok discovery__starts_again_with_another_link || not_ok discovery__starts_again_with_another_link "" "$dir/8-3.log"
+end "$node_pid"
+end "${pids[9]}"
+
+# a resolver that is silent keeps nobody waiting
+mkdir -p "/etc/netns/${tag}4"
+echo "nameserver 10.9.0.77" >"/etc/netns/${tag}4/resolv.conf"
+config 7 4 slow.example.com,10.9.0.1
+sed -i 's/0.0.0.0:18515/0.0.0.0:18701/; s/^seed = .*/&\nlisten = 0.0.0.0:18700/' "$dir/7-4.ini"
+node 7 4
+rm -rf "/etc/netns/${tag}4"
+OPTIONS=(--take-over)
+old=$node_pid
+node 7 4 && wait_for 10 gone "$old" && ok discovery__taken_over_beside_a_silent_resolver || not_ok discovery__taken_over_beside_a_silent_resolver "" "$dir/7-4.log"
+OPTIONS=()
+kill -TERM "$node_pid"
+wait_for 4 gone "$node_pid" && ok discovery__ends_beside_a_silent_resolver || not_ok discovery__ends_beside_a_silent_resolver "" "$dir/7-4.log"
+
 # one ends
 end "${pids[3]}"
 left() { forgot 0-0 3 && forgot 1-1 3 && forgot 2-4 3; }
