@@ -55,8 +55,8 @@ explain(int code, const char *name, const char *path, char *error)
 			name, path, strerror(code));
 	else if (code == ENOENT && is_of_another(name, &other))
 		snprintf(error, CTL_ERROR_MAX,
-			"instance '%s' is of user %u, and only he and root may ask it: run this "
-			"with sudo",
+			"instance '%s' is of user %u: run this with sudo, or have the group of its "
+			"socket (access.group)",
 			name, other.st_uid);
 	else if (code == ENOENT)
 		snprintf(error, CTL_ERROR_MAX,

@@ -171,7 +171,9 @@ pick_only(const struct instance *list, unsigned count, char *name, size_t size, 
 			"'pmx-dpdk CONFIG'; 'pmx-ctl doctor' tells whether this host is ready",
 			eal_base(), *silent ? "; running without telemetry: " : "", silent,
 			*dead ? "; left behind by dead ones: " : "", dead,
-			getuid() == 0 ? "" : "; those of root are seen by root only");
+			getuid() == 0 ? ""
+				      : "; those of another user are seen by who may open their "
+					"sockets (access.group)");
 	}
 	free(live);
 	free(silent);

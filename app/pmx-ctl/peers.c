@@ -136,7 +136,9 @@ show_peers(struct session *s, const struct options *o)
 		return show_counters(s, o);
 	json_t *p,
 		*list = ask_rows(s, o, "/pmx/peers", "node",
-			"no peers: [nodes] of the configuration names none but this node", &result);
+			"no peers: [nodes] names none but this node, and discovery, if it is on, "
+			"has found none",
+			&result);
 
 	if (list == NULL)
 		return result;

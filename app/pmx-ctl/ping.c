@@ -291,10 +291,9 @@ judge(const struct ping *p, struct why *why)
 		return false;
 	}
 	if (p->its_result != 0) {
-		snprintf(why->what, sizeof(why->what), "node %u answers; its context %d: %s",
+		snprintf(why->what, sizeof(why->what), "node %u answers; its context %d %s",
 			p->node, p->context,
-			p->its_result == -ECONNREFUSED ? "is not open"
-						       : pmx_strerror(p->its_result));
+			p->its_result == -ECONNREFUSED ? "is not open" : "does not answer");
 		why->mend =
 			"start the application there; pmx-ctl contexts there shows what is open";
 		return false;

@@ -71,7 +71,7 @@ sample_take(const char *instance)
 		else
 			p->error = strdup(p->is_dead ? "dead: only its files are left"
 					: list[i].state == INSTANCE_DENIED
-					? "of another user, whom only he and root may ask"
+					? "of another user, whose socket this one may not open"
 					: "runs without telemetry");
 	}
 	free(list);

@@ -583,8 +583,11 @@ serve(const struct options *o, struct config *config)
 		fprintf(stderr, "pmx-dpdk: %s\n", error);
 		result = EXIT_FAILED;
 	} else {
-		fprintf(stderr, "pmx-dpdk: node %u '%s' ready\n", node->config.id, name);
-		starter_tell(&o->starter, name);
+		discover_settle(!o->take_over);
+		if (!node->ends_as_twin) {
+			fprintf(stderr, "pmx-dpdk: node %u '%s' ready\n", node->config.id, name);
+			starter_tell(&o->starter, name);
+		}
 		result = run_lanes(node);
 		if (result == 0 && node->ends_as_twin)
 			result = EXIT_WRONG;

@@ -243,7 +243,11 @@ main(int argc, char **argv)
 
 	if (s == NULL)
 		return 1;
+	const bool none = s->count == 0;
+
 	metrics_write(stdout, s, openmetrics);
 	sample_free(s);
-	return fflush(stdout) != 0;
+	if (none)
+		fputs("pmx-exporter: no primary that this user may ask\n", stderr);
+	return fflush(stdout) != 0 || none;
 }

@@ -366,7 +366,7 @@ hear_of(struct discovery *d, const struct discovery_record *r, uint64_t now)
 
 /* ------------------------------------------------------------------ what comes in */
 
-/* Who was asked with a nonce. */
+/* The one that was asked with a nonce. */
 struct asked {
 	struct contact *contact; /* NULL: nobody */
 	const struct discovery_addr *at;

@@ -328,6 +328,9 @@ read_access(const struct reader *r)
 	char *end;
 
 	c->owner = c->group = UINT32_MAX;
+	if (*c->socket_mode == 0)
+		snprintf(c->socket_mode, sizeof(c->socket_mode), "%s",
+			*c->socket_group ? "0660" : "0600");
 	unsigned long mode = strtoul(c->socket_mode, &end, 8);
 
 	if (*end || end == c->socket_mode || mode > 0777)

@@ -51,6 +51,12 @@ gateway_read(struct link_config *l, char *error, size_t error_size)
 	}
 	struct rte_ether_addr mac;
 
+	if (l->encap == LINK_ENCAP_UDP && l->net.bits == 0) {
+		snprintf(error, error_size,
+			"is for peers outside the network, and link.ip says of none: give it as "
+			"IPv4/bits");
+		return -1;
+	}
 	if (rte_ether_unformat_addr(text, &mac) == 0 && rte_is_valid_assigned_ether_addr(&mac)) {
 		g->mac = mac;
 		return 0;

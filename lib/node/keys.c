@@ -218,9 +218,9 @@ const struct key node_config_keys[] = {
 		"user", "the socket's, by name or number; empty: who runs the primary"},
 	{"access", "group", KIND_TEXT, DIFFERS(socket_group), TEXT(config, socket_group), "",
 		"group", "the socket's, by name or number; empty: that of who runs the primary"},
-	{"access", "mode", KIND_TEXT, DIFFERS(socket_mode), TEXT(config, socket_mode), "0600",
-		"octal",
-		"the socket's: who may write to it may attach, and look at the node by pmx-ctl"},
+	{"access", "mode", KIND_TEXT, DIFFERS(socket_mode), TEXT(config, socket_mode), "", "octal",
+		"the socket's: who may write to it may attach, and look at the node by pmx-ctl; "
+		"empty: 0600, or 0660 if `group` is given"},
 	{"access", "user_contexts", KIND_U32, DIFFERS(user_contexts), 0, WIRE_CONTEXTS_MAX, "0",
 		"contexts",
 		"most of one user who is neither root nor the primary's, at once; 0: all, but "

@@ -34,9 +34,10 @@
 #define TAKE_AGAIN    1000 /* ms, if a lane did not answer */
 #define TAKE_MOST     64   /* nodes at once: the lanes stand still meanwhile */
 #define RESOLVE_EVERY 5000 /* ms, while names of seeds are not known */
-#define BIND_WAIT     50   /* ms, while another primary has the socket */
-#define IN_A_TURN     64   /* datagrams */
-#define LOOKUP_MOST   64   /* addresses of all seeds */
+#define SETTLE_MS     1000
+#define BIND_WAIT     50 /* ms, while another primary has the socket */
+#define IN_A_TURN     64 /* datagrams */
+#define LOOKUP_MOST   64 /* addresses of all seeds */
 
 enum lookup_state {
 	LOOKUP_RUNS,
@@ -67,6 +68,7 @@ static struct {
 	bool any_changed;
 	uint32_t claimed_by; /* generation of the last node that was refused */
 	char name[DISCOVERY_NAME_MAX], unknown[256];
+	_Atomic bool lanes_run; /* else nobody would let the lanes stand still */
 	_Atomic uint32_t found, seeds, answered;
 } own = {.fd = -1, .stop = -1, .wake = -1};
 
@@ -565,7 +567,7 @@ wait_until(uint64_t next)
 		next = now + BIND_WAIT;
 	if (own.lookup == NULL && next > own.resolve_at)
 		next = own.resolve_at;
-	if (own.any_changed && next > own.take_at)
+	if (own.any_changed && atomic_load(&own.lanes_run) && next > own.take_at)
 		next = own.take_at;
 	poll(fds, own.fd < 0 ? 2 : 3, next > now ? (int)RTE_MIN(next - now, 10000u) : 0);
 	if (fds[1].revents & POLLIN)
@@ -596,7 +598,7 @@ run(void *unused)
 		atomic_store(&own.answered, discovery_seeds_answered(own.d));
 		atomic_store(&own.seeds, discovery_seeds_known(own.d));
 		now = now_ms();
-		if (own.any_changed && now >= own.take_at)
+		if (own.any_changed && now >= own.take_at && atomic_load(&own.lanes_run))
 			take_changed(now);
 	}
 	return 0;
@@ -712,6 +714,22 @@ discover_end(bool leaves)
 	if (leaves)
 		discover_forget(&own.node->config);
 	free_all();
+}
+
+void
+discover_settle(bool waits)
+{
+	if (own.d == NULL)
+		return;
+	/* without seeds nobody refuses */
+	for (unsigned ms = 0; waits && ms < SETTLE_MS && !own.node->ends_as_twin &&
+		*own.node->config.discovery_seed != 0 &&
+		(atomic_load(&own.seeds) == 0 ||
+			atomic_load(&own.answered) != atomic_load(&own.seeds));
+		ms++)
+		usleep(1000);
+	atomic_store(&own.lanes_run, true);
+	eventfd_write(own.wake, 1);
 }
 
 void

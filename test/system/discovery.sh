@@ -105,6 +105,8 @@ start "$dir/2-4.log" "${PREFIX[@]}" "$build/app/pmx-dpdk" --no-pci --no-huge -m 
 twin=$last
 PREFIX=()
 check discovery__a_taken_number_ends_the_newcomer "$dir/2-4.log" gone "$twin"
+ip netns exec "${tag}4" timeout 20 "$build/app/pmx-dpdk" --no-pci --no-huge -m 96 -l 0 --file-prefix="$tag-2-4" -- --background "$dir/2-4.ini" >"$dir/background.log" 2>&1
+[ $? -eq 2 ] && ! grep -q ready "$dir/background.log" && ok discovery__is_not_ready_before || not_ok discovery__is_not_ready_before "" "$dir/background.log"
 grep -q "number 2 is that of node 'host2' at 10.9.0.3:18514" "$dir/2-4.log" && ok discovery__the_newcomer_names_the_holder ||
 	not_ok discovery__the_newcomer_names_the_holder "" "$dir/2-4.log"
 grep -q "node 'host4' at 10.9.0.5:18514 has number 2, which is that of node 'host2' at 10.9.0.3:18514" "$dir/1-1.log" &&

@@ -70,7 +70,7 @@ node 1; pids[1]=$node_pid
 says in_no_table "is not in \[nodes\]" 5
 says no_arp "no answer to ARP" 2
 says no_route "no route" 3
-says a_context_that_is_not_open "its context 3: is not open" 1 --context 3
+says a_context_that_is_not_open "its context 3 is not open" 1 --context 3
 start "$dir/respond.log" "${in1[@]}" env PMX_ATTACH=thin "$build/app/pmx-perf" respond --idle yield --instance "${tag}1"
 responder=$last
 opened() { "$build/app/pmx-ctl" --instance "${tag}0" --json ping 1 --times 1 --context 1 >"$dir/ping" && jq -e '.context_open and .why == null' "$dir/ping" >/dev/null; }

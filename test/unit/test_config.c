@@ -499,6 +499,8 @@ config_read__network_and_gateway(void **state)
 		{HEAD "encap = udp\nip = 10.1.0/24\n", "(text):6: [link 0] ip:", "IPv4 address"},
 		{HEAD "encap = udp\nip = 1000.100.100.1000/24\n",
 			"(text):6: [link 0] ip:", "IPv4 address"},
+		{HEAD "encap = udp\nip = 10.1.0.5\ngateway = 10.1.0.254\n",
+			"(text):7: [link 0] gateway:", "IPv4/bits"},
 		{ROUTED "gateway = here\n", "(text):7: [link 0] gateway:", "nor auto"},
 		{ROUTED "gateway = 0.0.0.0\n", "(text):7: [link 0] gateway:", "nor auto"},
 		{ROUTED "gateway = ff:ff:ff:ff:ff:ff\n", "(text):7: [link 0] gateway:", "nor auto"},

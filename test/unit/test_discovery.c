@@ -448,7 +448,7 @@ an_old_holder_keeps_its_number(void **state)
 	}
 }
 
-/* Who says for another that it ends, from its address even, is not believed while it runs. */
+/* A forged word that a node ends, even from its address, is not believed while it runs. */
 static void
 forged_leave_is_not_believed(void **state)
 {
