@@ -83,7 +83,8 @@ expect capture__no_more_than_came "$in" -le $((now_in - was_in + 20))
 expect capture__all_that_left "$out" -ge $((now_out - was_out))
 expect capture__no_more_than_left "$out" -le $((now_out - was_out + 20))
 expect capture__nothing_malformed "$(count all.pcapng '_ws.malformed || _ws.lua.error || pmx.expert.wrong || !pmx')" -eq 0
-expect capture__nothing_dropped "$(count all.pcapng frame.comment)" -eq 0
+# what a busy machine makes late is sent again, and then comes twice
+expect capture__nothing_dropped "$(count all.pcapng 'frame.comment && !(frame.comment == "drop_old")')" -eq 0
 shark all.pcapng -T fields -e frame.time_epoch >"$dir/times"
 awk -v b="$began" -v e="$(date +%s)" '$1 < last || $1 < b - 1 || $1 > e + 1 {print NR, $0; bad = 1} {last = $1} END {exit bad}' "$dir/times" >"$dir/wrong" &&
 	ok capture__times || not_ok capture__times "" "$dir/wrong"
