@@ -32,7 +32,9 @@ make_old() {
 			skip_all versions "$name differs from that of $base: let versions.base name a later commit"
 	done
 	old=$dir/old
-	(cd "$dir/source" && export CCACHE_BASEDIR=$dir && meson setup "$old" && ninja -C "$old" app/pmx-dpdk "lib/$(library "$dir/source")") >"$dir/make.log" 2>&1 ||
+	(cd "$dir/source" && export CCACHE_BASEDIR=$dir && meson setup "$old" && ninja -C "$old" app/pmx-dpdk "lib/$(library "$dir/source")" &&
+		# what secondaries open; builds of before 0.2 have it in libpmx
+		{ ! grep -q "shared_library('pmx-dpdk'" lib/meson.build || ninja -C "$old" "lib/$(library "$dir/source" | sed 's/libpmx/libpmx-dpdk/')"; }) >"$dir/make.log" 2>&1 ||
 		{ not_ok versions__the_old_build "" "$dir/make.log"; exit 1; }
 }
 
