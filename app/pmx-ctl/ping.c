@@ -24,6 +24,7 @@
 #define TIMES_MOST  100000
 #define PAUSE_S     0.2
 #define ANSWER_US   30000000 /* a message ends by itself before */
+#define SHORT_BYTES 1000     /* goes in a frame of 1200 */
 #define LATE_US     20000    /* a lane with a CPU answers much sooner */
 #define LISTEN_WAIT 1000     /* ms that the network has to say that nobody listens */
 
@@ -254,6 +255,9 @@ find_why(const struct ping *p, struct why *why)
 	peer = json_object_get(page, number);
 	if (peer != NULL)
 		json_object_set_new(peer, "node", json_integer(p->node));
+	/* that long frames did not pass is no reason why a short one does not */
+	if (peer != NULL && p->len <= SHORT_BYTES)
+		json_object_set_new(peer, "too_long", json_integer(0));
 	if (info != NULL && p->node == get_u64(info, "node"))
 		snprintf(why->what, sizeof(why->what), "it is the asking primary's own node");
 	else if (page != NULL && peer == NULL) {
@@ -393,7 +397,10 @@ ping_node(const struct options *o, const char *which)
 	p->name = name;
 	p->bytes = calloc(1, p->len + 1);
 	result = p->bytes == NULL ? -ENOMEM : pmx_node_resolve(name, which, &p->node);
-	if (result == -ENOENT)
+	if (result == -EINVAL)
+		result = complain("node '%s': numbers of nodes are below %d", which,
+			WIRE_NODES_MAX);
+	else if (result == -ENOENT)
 		result = complain("node '%s': %s has no node of that name or address in [nodes]",
 			which, name);
 	else if (result != 0 || (result = pmx_node_attach(&node, name, &thin)) != 0 ||

@@ -4,6 +4,7 @@
  * descriptors.
  */
 #include <ctype.h>
+#include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
 #include <net/if.h>
@@ -481,6 +482,27 @@ check_own_address(const struct config *c, unsigned link, const char *interface)
 			c->id, text, interface, has);
 }
 
+/* Say on stderr if the kernel has the address of a link with encap = udp: it would answer for
+ * it. */
+static void
+check_kernel_address(const struct config *c, unsigned link, const char *interface)
+{
+	const struct link_config *l = &c->links[link].link;
+	char text[INET_ADDRSTRLEN];
+	struct sockaddr_in has;
+	struct ifreq r;
+
+	if (l->encap != LINK_ENCAP_UDP || !interface_ask(interface, SIOCGIFADDR, &r))
+		return;
+	memcpy(&has, &r.ifr_addr, sizeof(has));
+	if (ntohl(has.sin_addr.s_addr) == l->net.ip)
+		fprintf(stderr,
+			"pmx-dpdk: [link %u] ip = %s is the kernel's address on %s too: it answers "
+			"what is sent to this node. Take it from the interface, or give the link "
+			"another one\n",
+			link, inet_ntop(AF_INET, &has.sin_addr, text, sizeof(text)), interface);
+}
+
 static int
 check_port(const struct eal_arguments *a, const struct config *c, unsigned link, char *error,
 	size_t error_len)
@@ -512,6 +534,7 @@ check_port(const struct eal_arguments *a, const struct config *c, unsigned link,
 		return -EINVAL;
 	}
 	check_own_address(c, link, interface);
+	check_kernel_address(c, link, interface);
 	return 0;
 }
 

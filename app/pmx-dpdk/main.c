@@ -569,7 +569,8 @@ serve(const struct options *o, struct config *config)
 		    sizeof(error)) != 0)
 		fprintf(stderr, "pmx-dpdk: 'pmx-ctl reload' will not work: %s\n", error);
 	telemetry_serve(node);
-	if (rte_pdump_init() == 0)
+	/* captures of DPDK are secondaries, which need hugepages */
+	if (rte_eal_has_hugepages() && rte_pdump_init() == 0)
 		set_capture_clock(node);
 	if (o->take_over && pthread_create(&locker, NULL, lock_later, name) == 0)
 		pthread_detach(locker);

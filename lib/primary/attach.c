@@ -798,6 +798,8 @@ do_request(const struct asker *who, const struct attach_request *request, int fd
 			return -EPROTO;
 		if (!socket_is_ours(who) || owns_any(who))
 			return -EACCES;
+		if (!rte_eal_has_hugepages()) /* no other process can map its memory */
+			return -ENODEV;
 		socket_tell(who, reply);
 		return 0;
 	case ATTACH_BYTES:

@@ -121,6 +121,13 @@ vlan = 5" "1 = $mac1"
 fi
 
 if wanted kernel_udp; then
+	ip -n "${tag}0" addr add 10.9.0.1/24 dev v0
+	config 0 "port = net_af_packet0
+encap = udp
+ip = 10.9.0.1/24" "1 = 10.9.0.2"
+	"${in0[@]}" "$build/app/pmx-dpdk" "$(packet v0)" -- --check "$dir/0.ini" 2>&1 | grep -q "is the kernel's address on v0 too" && ok encap_udp__the_kernels_address ||
+		not_ok encap_udp__the_kernels_address ""
+	ip -n "${tag}0" addr flush dev v0
 	config 0 "port = net_af_packet0
 encap = udp
 ip = 10.9.0.1/24" "1 = 10.9.0.2" "2 = 10.9.0.77"

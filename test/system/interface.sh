@@ -52,6 +52,7 @@ talks() {
 		done
 		[ $code -eq 0 ] && grep -q 'latency *8192' "$dir/perf.log" && ok "interface__$name" ||
 			not_ok "interface__$name" "exit code $code" "$dir/perf.log"
+		! grep -q '^EAL' "$dir/perf.log" && ok "interface__${name}_attaches_quietly" || not_ok "interface__${name}_attaches_quietly" "" "$dir/perf.log"
 		grep -h '^v[01]: driver' "$dir/a.log" | sed 's/^/# /'
 		# one that comes too late changes nothing
 		sum=$(cksum "$run/${tag}0.ini")
