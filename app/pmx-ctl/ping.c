@@ -398,7 +398,7 @@ ping_node(const struct options *o, const char *which)
 	p->bytes = calloc(1, p->len + 1);
 	result = p->bytes == NULL ? -ENOMEM : pmx_node_resolve(name, which, &p->node);
 	if (result == -EINVAL)
-		result = complain("node '%s': numbers of nodes are below %d", which,
+		result = complain("node '%s': no number below %d, no name, and no address", which,
 			WIRE_NODES_MAX);
 	else if (result == -ENOENT)
 		result = complain("node '%s': %s has no node of that name or address in [nodes]",
