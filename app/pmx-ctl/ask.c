@@ -159,24 +159,27 @@ read_greeting(struct session *s, char *error)
 
 /* ------------------------------------------------------------------ by the primary's own socket */
 
-/* Connect to the socket by which applications attach, for a user who may do that but may not ask
- * telemetry. Return 0 or -errno. */
-static int
-relay_open(struct session *s, const char *name)
+struct pmx_node *
+asker_open(const char *name, int *result)
 {
-	struct pmx_node *node = calloc(1, sizeof(*node));
-	int result = node == NULL ? -ENOMEM : 0;
+	struct pmx_node *asker = calloc(1, sizeof(*asker));
 
-	if (result == 0) {
-		pthread_mutex_init(&node->asking, NULL);
-		result = way_thin_attach(node, name);
-	}
-	if (result != 0) {
-		free(node);
-		return result;
-	}
-	s->relay = node;
-	return 0;
+	*result = -ENOMEM;
+	if (asker == NULL)
+		return NULL;
+	pthread_mutex_init(&asker->asking, NULL);
+	*result = way_thin_attach(asker, name);
+	if (*result == 0)
+		return asker;
+	free(asker);
+	return NULL;
+}
+
+void
+asker_close(struct pmx_node *asker)
+{
+	close(asker->socket);
+	free(asker);
 }
 
 /* Return the number of a command in tell.h, or -1. */
@@ -240,7 +243,11 @@ session_open(struct session *s, const char *name, char *error)
 	snprintf(s->name, sizeof(s->name), "%s", name);
 	s->fd = instance_connect(name, path);
 	if (s->fd < 0) {
-		if (relay_open(s, name) == 0)
+		int unused;
+
+		/* a user who may attach, but may not ask telemetry */
+		s->relay = asker_open(name, &unused);
+		if (s->relay != NULL)
 			return 0;
 		explain(-s->fd, name, path, error);
 		return -1;
@@ -257,10 +264,9 @@ void
 session_close(struct session *s)
 {
 	if (s->relay != NULL)
-		close(s->relay->socket);
+		asker_close(s->relay);
 	else
 		close(s->fd);
-	free(s->relay);
 	free(s->buffer);
 	*s = (struct session){.fd = -1};
 }

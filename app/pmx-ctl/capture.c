@@ -339,7 +339,6 @@ int
 capture(struct session *s, const struct options *o)
 {
 	struct capture_session c = {.most = o->times};
-	struct pmx_node node = {0};
 	char error[CTL_ERROR_MAX];
 	uint16_t peer, context;
 	json_t *links;
@@ -361,16 +360,14 @@ capture(struct session *s, const struct options *o)
 	links = session_ask(s, "/pmx/links", error);
 	if (links == NULL)
 		return complain("%s", error);
-	pthread_mutex_init(&node.asking, NULL);
-	result = way_thin_attach(&node, s->name);
-	c.node = &node;
-	if (result != 0)
+	c.node = asker_open(s->name, &result);
+	if (c.node == NULL) {
 		result = complain("%s: %s", s->name, pmx_strerror(result));
-	else
+	} else {
 		result = capture_into(o, &c, links,
 			capture_filter(peer, context, CAPTURE_FRAME_MAX));
-	if (node.socket > 0)
-		close(node.socket);
+		asker_close(c.node);
+	}
 	json_decref(links);
 	return result;
 }

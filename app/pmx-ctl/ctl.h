@@ -119,6 +119,10 @@ struct session {
 /* Connect to an instance. Return 0, or -1 with a message in error (CTL_ERROR_MAX bytes). */
 int session_open(struct session *s, const char *name, char *error);
 void session_close(struct session *s);
+/* Connect to the socket by which applications attach, for questions by way_thin_ask(). Return what
+ * asks, or NULL with *result set to -errno. */
+struct pmx_node *asker_open(const char *name, int *result);
+void asker_close(struct pmx_node *asker);
 /* Send one command, e.g. "/pmx/peers,64". Return its answer, which the caller releases, or NULL
  * with a message in error. */
 json_t *session_ask(struct session *s, const char *command, char *error);

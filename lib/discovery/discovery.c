@@ -209,6 +209,13 @@ new_nonce(struct discovery *d, enum nonce_kind kind, uint32_t index)
 	return (uint64_t)kind << NONCE_KIND_SHIFT | (uint64_t)index << NONCE_INDEX_SHIFT | random;
 }
 
+static uint32_t
+nonce_index(uint64_t nonce)
+{
+	return (uint32_t)(nonce >> NONCE_INDEX_SHIFT) &
+		((1u << (NONCE_KIND_SHIFT - NONCE_INDEX_SHIFT)) - 1);
+}
+
 /* Ask a contact, and return when to ask again. */
 static uint64_t
 join(struct discovery *d, struct contact *c, enum nonce_kind kind, uint32_t index,
@@ -380,8 +387,7 @@ asked(struct discovery *d, uint64_t nonce, const struct discovery_addr *from)
 {
 	struct asked a = {
 		.kind = (enum nonce_kind)(nonce >> NONCE_KIND_SHIFT),
-		.index = (uint32_t)(nonce >> NONCE_INDEX_SHIFT) &
-			((1u << (NONCE_KIND_SHIFT - NONCE_INDEX_SHIFT)) - 1),
+		.index = nonce_index(nonce),
 	};
 
 	if (a.kind == NONCE_SEED && a.index < d->seed_count) {
@@ -496,7 +502,7 @@ static void
 in_alive(struct discovery *d, const struct discovery_head *h, const struct discovery_record *r,
 	const struct discovery_addr *from, uint64_t now)
 {
-	struct claim *c = &d->claims[(uint32_t)(h->nonce >> NONCE_INDEX_SHIFT) % CLAIMS];
+	struct claim *c = &d->claims[nonce_index(h->nonce) % CLAIMS];
 
 	if (c->r.generation == 0 || c->asks || c->contact.nonce != h->nonce || h->nonce == 0 ||
 		c->r.number != r->number || !discovery_same_addr(&d->nodes[r->number].r.at, from))
@@ -558,13 +564,13 @@ static void
 in_who(struct discovery *d, const struct discovery_head *h, const struct discovery_addr *from,
 	uint64_t now)
 {
+	const uint32_t number = nonce_index(h->nonce);
+
 	if (h->nonce == 0 || h->nonce != d->digest_nonce)
 		return;
 	d->digest_nonce = 0;
-	for (uint32_t i = 0; i < d->config.nodes_max; i++) {
-		if (d->nodes[i].known && discovery_same_addr(&d->nodes[i].r.at, from))
-			ask_node(d, i, true, now);
-	}
+	if (d->nodes[number].known && discovery_same_addr(&d->nodes[number].r.at, from))
+		ask_node(d, number, true, now);
 }
 
 static void
@@ -723,7 +729,7 @@ send_digest(struct discovery *d, uint64_t now)
 
 		if (!e->known)
 			continue;
-		d->digest_nonce = new_nonce(d, NONCE_DIGEST, 0);
+		d->digest_nonce = new_nonce(d, NONCE_DIGEST, e->r.number);
 		say(d, &e->r.at, DISCOVERY_DIGEST, d->digest_nonce, digest(d), 0, &own);
 		break;
 	}

@@ -4,38 +4,20 @@
  */
 #include <string.h>
 
+#include "base/bytes.h"
 #include "discovery/record.h"
-
-static void
-put(uint8_t *at, uint64_t value, unsigned bytes)
-{
-	while (bytes-- > 0) {
-		at[bytes] = (uint8_t)value;
-		value >>= 8;
-	}
-}
-
-static uint64_t
-get(const uint8_t *at, unsigned bytes)
-{
-	uint64_t value = 0;
-
-	for (unsigned i = 0; i < bytes; i++)
-		value = value << 8 | at[i];
-	return value;
-}
 
 void
 discovery_write(struct discovery_writer *w, const struct discovery_head *h)
 {
 	memset(w->bytes, 0, DISCOVERY_HEAD_BYTES);
-	put(w->bytes, DISCOVERY_MAGIC, 4);
+	put_be(w->bytes, DISCOVERY_MAGIC, 4);
 	w->bytes[4] = DISCOVERY_VERSION;
 	w->bytes[5] = h->type;
 	w->bytes[6] = h->flags;
-	put(w->bytes + 8, h->nonce, 8);
-	put(w->bytes + 16, h->cookie, 8);
-	put(w->bytes + 24, h->cluster, 8);
+	put_be(w->bytes + 8, h->nonce, 8);
+	put_be(w->bytes + 16, h->cookie, 8);
+	put_be(w->bytes + 24, h->cluster, 8);
 	w->len = DISCOVERY_HEAD_BYTES;
 }
 
@@ -43,11 +25,11 @@ bool
 discovery_read(const uint8_t *bytes, uint32_t len, struct discovery_head *h)
 {
 	if (len < DISCOVERY_HEAD_BYTES || len > DISCOVERY_BYTES ||
-		get(bytes, 4) != DISCOVERY_MAGIC || bytes[4] != DISCOVERY_VERSION ||
+		get_be(bytes, 4) != DISCOVERY_MAGIC || bytes[4] != DISCOVERY_VERSION ||
 		bytes[5] == 0 || bytes[5] >= DISCOVERY_TYPES)
 		return false;
-	*h = (struct discovery_head){bytes[5], bytes[6], get(bytes + 8, 8), get(bytes + 16, 8),
-		get(bytes + 24, 8)};
+	*h = (struct discovery_head){bytes[5], bytes[6], get_be(bytes + 8, 8),
+		get_be(bytes + 16, 8), get_be(bytes + 24, 8)};
 	return true;
 }
 
@@ -55,7 +37,7 @@ static uint8_t *
 put_addr(uint8_t *at, const struct discovery_addr *a)
 {
 	memcpy(at, a->ip, sizeof(a->ip));
-	put(at + sizeof(a->ip), a->port, 2);
+	put_be(at + sizeof(a->ip), a->port, 2);
 	return at + sizeof(a->ip) + 2;
 }
 
@@ -63,7 +45,7 @@ static const uint8_t *
 get_addr(const uint8_t *at, struct discovery_addr *a)
 {
 	memcpy(a->ip, at, sizeof(a->ip));
-	a->port = (uint16_t)get(at + sizeof(a->ip), 2);
+	a->port = (uint16_t)get_be(at + sizeof(a->ip), 2);
 	return at + sizeof(a->ip) + 2;
 }
 
@@ -75,9 +57,9 @@ discovery_add(struct discovery_writer *w, const struct discovery_record *r)
 
 	if (w->len + DISCOVERY_RECORD_MAX > DISCOVERY_BYTES)
 		return false;
-	put(at, r->number, 2);
-	put(at + 2, r->generation, 4);
-	put(at + 6, r->age_ms, 4);
+	put_be(at, r->number, 2);
+	put_be(at + 2, r->generation, 4);
+	put_be(at + 6, r->age_ms, 4);
 	at = put_addr(at + 10, &r->at);
 	*at++ = (uint8_t)name;
 	memcpy(at, r->name, name);
@@ -119,9 +101,9 @@ discovery_next(const uint8_t *bytes, uint32_t len, uint32_t *at, struct discover
 	if (end - from < 2 + 4 + 4 + 18 + 1)
 		return false;
 	memset(r, 0, sizeof(*r));
-	r->number = (uint16_t)get(from, 2);
-	r->generation = (uint32_t)get(from + 2, 4);
-	r->age_ms = (uint32_t)get(from + 6, 4);
+	r->number = (uint16_t)get_be(from, 2);
+	r->generation = (uint32_t)get_be(from + 2, 4);
+	r->age_ms = (uint32_t)get_be(from + 6, 4);
 	from = get_addr(from + 10, &r->at);
 	const uint32_t name = *from++;
 

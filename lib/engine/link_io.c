@@ -17,6 +17,7 @@
 #include <rte_ethdev.h>
 #include <rte_hash_crc.h>
 
+#include "base/bytes.h"
 #include "engine/capture.h"
 #include "engine/deliver.h"
 #include "engine/encap.h"
@@ -109,11 +110,8 @@ sender_of(const struct rte_mbuf *m)
 {
 	const struct rte_ether_hdr *eth =
 		(const struct rte_ether_hdr *)((const uint8_t *)m->buf_addr + RTE_PKTMBUF_HEADROOM);
-	uint64_t mac = 0;
 
-	for (unsigned i = 0; i < RTE_ETHER_ADDR_LEN; i++)
-		mac = mac << 8 | eth->src_addr.addr_bytes[i];
-	return mac;
+	return get_be(eth->src_addr.addr_bytes, RTE_ETHER_ADDR_LEN);
 }
 
 /* Note that a node has told its number, as each does now and then. Count it if the node that had

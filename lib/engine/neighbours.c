@@ -8,17 +8,8 @@
 #include <rte_cycles.h>
 #include <rte_malloc.h>
 
+#include "base/bytes.h"
 #include "engine/neighbours.h"
-
-static uint64_t
-number_of(const struct rte_ether_addr *mac)
-{
-	uint64_t number = 0;
-
-	for (unsigned i = 0; i < RTE_ETHER_ADDR_LEN; i++)
-		number = number << 8 | mac->addr_bytes[i];
-	return number;
-}
 
 int
 neighbours_make(struct node *n)
@@ -30,8 +21,8 @@ neighbours_make(struct node *n)
 
 		if (l->config.encap != LINK_ENCAP_UDP)
 			continue;
-		n->arp_port[i] = (struct arp_port){number_of(&l->mac), l->config.net.ip,
-			(uint8_t)i};
+		n->arp_port[i] = (struct arp_port){get_be(l->mac.addr_bytes, RTE_ETHER_ADDR_LEN),
+			l->config.net.ip, (uint8_t)i};
 		links++;
 	}
 	if (links == 0)
@@ -89,7 +80,7 @@ neighbour_hop(const struct node *n, const struct peer *peer)
 	const struct arp_neighbour *to = arp_neighbour(&n->arp, peer->neighbour);
 	const uint64_t mac = atomic_load(&to->mac);
 
-	arp_put_mac(hop.mac.addr_bytes, mac);
+	put_be(hop.mac.addr_bytes, mac, RTE_ETHER_ADDR_LEN);
 	hop.ip = to->ip;
 	hop.unanswered = mac == 0 && atomic_load(&to->asked) != 0;
 	return hop;

@@ -6,6 +6,7 @@
 #ifndef PMX_ENGINE_NEIGHBOURS_H
 #define PMX_ENGINE_NEIGHBOURS_H
 
+#include "base/bytes.h"
 #include "engine/lane.h"
 
 /* Make the node's table, if a link needs one. Called when the links are open, before peers are
@@ -25,9 +26,10 @@ bool neighbour_ready(struct engine *e, const struct peer *peer);
 static inline void
 neighbour_put(const struct engine *e, const struct peer *peer, uint8_t *frame)
 {
-	arp_put_mac(frame,
-		atomic_load_explicit(&arp_neighbour(&e->node->arp, peer->neighbour)->mac,
-			memory_order_relaxed));
+	const uint64_t mac = atomic_load_explicit(
+		&arp_neighbour(&e->node->arp, peer->neighbour)->mac, memory_order_relaxed);
+
+	put_be(frame, mac, RTE_ETHER_ADDR_LEN);
 }
 /* The place that frames to a peer with encap = udp go to first. */
 struct next_hop {

@@ -11,6 +11,7 @@
 
 #include <rte_ether.h>
 
+#include "base/bytes.h"
 #include "engine/rails.h"
 #include "log/log.h"
 #include "node/node.h"
@@ -57,8 +58,7 @@ write_mac(char text[RTE_ETHER_ADDR_FMT_SIZE], uint64_t mac)
 {
 	struct rte_ether_addr a;
 
-	for (unsigned i = 0; i < RTE_ETHER_ADDR_LEN; i++)
-		a.addr_bytes[i] = (uint8_t)(mac >> (40 - 8 * i));
+	put_be(a.addr_bytes, mac, RTE_ETHER_ADDR_LEN);
 	rte_ether_format_addr(text, RTE_ETHER_ADDR_FMT_SIZE, &a);
 }
 

@@ -50,11 +50,7 @@ ini() {
 begin() {
 	local frames=blocksz=36864,framesz=9216,framecnt=512
 	grep -q 'mtu = 9000' "$dir/$1.ini" || frames=blocksz=4096,framesz=2048,framecnt=2048
-	PREFIX=(ip netns exec "$tag$1")
-	primary "$1" -l "$1" -m 96 --vdev=net_af_packet0,iface=v$1,$frames
-	local result=$?
-	PREFIX=()
-	return $result
+	primary_in "$tag$1" "$1" -l "$1" -m 96 --vdev=net_af_packet0,iface=v$1,$frames
 }
 
 # says SIDE NAME PATTERN: its log does

@@ -33,9 +33,7 @@ config() {
 }
 # node NUMBER LCORES [EAL arguments]
 node() {
-	PREFIX=(ip netns exec "$tag$1")
-	primary "$1" --lcores "$2" -m 192 --no-huge --file-prefix="$tag$1" "${@:3}" || not_ok "capture__node_$1" "does not start"
-	PREFIX=()
+	primary_in "$tag$1" "$1" --lcores "$2" -m 192 --no-huge --file-prefix="$tag$1" "${@:3}" || not_ok "capture__node_$1" "does not start"
 	pids[$1]=$last
 }
 # talk CONTEXT ROUNDS: messages of node 0 to that context of node 1

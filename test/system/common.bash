@@ -215,7 +215,17 @@ primary() {
 	return 1
 }
 
-# start_primary: the same, asking once
+# primary_in NAMESPACE NAME [ARGUMENTS]: a primary in a namespace
+primary_in() {
+	local code
+	PREFIX=(ip netns exec "$1")
+	primary "${@:2}"
+	code=$?
+	PREFIX=()
+	return $code
+}
+
+# start_primary: the same as primary, asking once
 start_primary() {
 	local name=$1 fd base=()
 	shift

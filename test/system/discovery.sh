@@ -45,10 +45,8 @@ config() {
 # node NODE HOST [EAL arguments]: that primary, on that host; its process number is in node_pid
 node() {
 	local name=$1-$2 code
-	PREFIX=(ip netns exec "$tag$2")
-	primary "$name" -l "$((${1} % 2))" -m 96 --no-huge --file-prefix="$tag-$name" "${@:3}"
+	primary_in "$tag$2" "$name" -l "$((${1} % 2))" -m 96 --no-huge --file-prefix="$tag-$name" "${@:3}"
 	code=$?
-	PREFIX=()
 	node_pid=$last
 	return $code
 }
@@ -100,10 +98,8 @@ end "$responder" KILL
 # ------------------------------------------------------------------ numbers and lives
 
 config 2 4 10.9.0.2
-PREFIX=(ip netns exec "${tag}4")
-start "$dir/2-4.log" "${PREFIX[@]}" "$build/app/pmx-dpdk" --no-pci --no-huge -m 96 -l 0 --file-prefix="$tag-2-4" -- "$dir/2-4.ini"
+start "$dir/2-4.log" ip netns exec "${tag}4" "$build/app/pmx-dpdk" --no-pci --no-huge -m 96 -l 0 --file-prefix="$tag-2-4" -- "$dir/2-4.ini"
 twin=$last
-PREFIX=()
 check discovery__a_taken_number_ends_the_newcomer "$dir/2-4.log" gone "$twin"
 ip netns exec "${tag}4" timeout 20 "$build/app/pmx-dpdk" --no-pci --no-huge -m 96 -l 0 --file-prefix="$tag-2-4" -- --background "$dir/2-4.ini" >"$dir/background.log" 2>&1
 [ $? -eq 2 ] && ! grep -q ready "$dir/background.log" && ok discovery__is_not_ready_before || not_ok discovery__is_not_ready_before "" "$dir/background.log"

@@ -47,10 +47,8 @@ config() {
 
 # node NUMBER [EAL arguments]: a primary in its namespace; its process number is in node_pid
 node() {
-	PREFIX=(ip netns exec "$tag$1")
-	primary "$1" -l "$1" -m 64 --file-prefix="$tag$1" "${@:2}"
+	primary_in "$tag$1" "$1" -l "$1" -m 64 --file-prefix="$tag$1" "${@:2}"
 	local code=$?
-	PREFIX=()
 	node_pid=$last
 	return $code
 }

@@ -35,9 +35,7 @@ ${2:-}"; }
 
 # node NUMBER [EAL arguments]: a primary in its namespace; its process number is in node_pid
 node() {
-	PREFIX=(ip netns exec "$tag$1")
-	primary "$1" -l "$1" -m 96 --no-huge --file-prefix="$tag$1" "${@:2}" || not_ok "ping__node_$1" "does not start"
-	PREFIX=()
+	primary_in "$tag$1" "$1" -l "$1" -m 96 --no-huge --file-prefix="$tag$1" "${@:2}" || not_ok "ping__node_$1" "does not start"
 	node_pid=$last
 }
 

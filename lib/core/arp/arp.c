@@ -10,6 +10,7 @@
  */
 #include <string.h>
 
+#include "base/bytes.h"
 #include "core/arp/arp.h"
 
 #define REQUEST 1
@@ -33,31 +34,6 @@ enum {
 
 /* Ethernet, IPv4, 6 and 4 bytes. */
 static const uint8_t head[6] = {0, 1, 8, 0, 6, 4};
-
-static void
-put_be(uint8_t *at, uint64_t value, unsigned bytes)
-{
-	while (bytes-- > 0) {
-		at[bytes] = (uint8_t)value;
-		value >>= 8;
-	}
-}
-
-static uint64_t
-get_be(const uint8_t *at, unsigned bytes)
-{
-	uint64_t value = 0;
-
-	for (unsigned i = 0; i < bytes; i++)
-		value = value << 8 | at[i];
-	return value;
-}
-
-void
-arp_put_mac(uint8_t *at, uint64_t mac)
-{
-	put_be(at, mac, 6);
-}
 
 /* ------------------------------------------------------------------ the table */
 

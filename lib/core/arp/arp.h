@@ -21,7 +21,7 @@
 /* after which an address in use is asked for again; it stays valid */
 #define ARP_FRESH_MS    30000
 
-/* An Ethernet address is a number here: its 6 bytes, the first one highest. 0: not known. */
+/* An Ethernet address is a number here (base/bytes.h): its 6 bytes. 0: not known. */
 struct arp_neighbour {
 	_Atomic uint64_t mac;
 	_Atomic uint64_t asked, heard; /* ticks of the last question and the last word; 0: never */
@@ -79,7 +79,5 @@ void arp_question(uint8_t frame[ARP_FRAME_BYTES], const struct arp_port *own, ui
  * unless the frame is ignored as malformed. answer is written with ARP_ANSWER only. */
 enum arp_result arp_in(struct arp *a, const struct arp_port *own, const uint8_t *frame,
 	uint32_t len, uint64_t now, uint8_t answer[ARP_FRAME_BYTES], uint64_t *from);
-/* Write an Ethernet address into a frame. */
-void arp_put_mac(uint8_t *at, uint64_t mac);
 
 #endif
