@@ -70,6 +70,7 @@ config_encap_bytes(enum link_encap encap)
 uint32_t
 config_payload_max(const struct config *c)
 {
+	const uint32_t seal = c->security != SEAL_OFF ? SEAL_TRAILER_BYTES : 0;
 	uint32_t payload = WIRE_PAYLOAD_MAX;
 
 	for (unsigned i = 0; i < CONFIG_LINKS_MAX; i++) {
@@ -78,7 +79,7 @@ config_payload_max(const struct config *c)
 		if (!c->links[i].used)
 			continue;
 		uint32_t head = config_encap_bytes(l->encap), ether = head >= 14 ? 14 : 0;
-		uint32_t room = l->mtu - (head - ether) - WIRE_HDR_BYTES;
+		uint32_t room = l->mtu - (head - ether) - WIRE_HDR_BYTES - seal;
 
 		payload = room < payload ? room : payload;
 	}

@@ -14,6 +14,8 @@
 #include "channel/instance.h"
 #include "link.h"
 #include "core/proto/proto.h"
+#include "keys/keys.h"
+#include "seal/seal.h"
 
 #define CONFIG_LINKS_MAX  4
 #define CONFIG_NAME_MAX   INSTANCE_NAME_MAX
@@ -58,6 +60,8 @@ struct config_peer {
 	struct link_addr host; /* port != 0: where discovery asks it for its addresses */
 	bool found;            /* by discovery: [nodes] does not have it */
 	uint32_t generation;   /* found: of its life */
+	bool has_key;          /* key is set */
+	uint8_t key[KEY_BYTES]; /* public */
 };
 
 /* [contexts FIRST-LAST]: who may open these contexts, and their limits. */
@@ -118,6 +122,10 @@ struct config {
 	char discovery_listen[LINK_ADDR_MAX], discovery_seed[256];
 	char discovery_name[ATTACH_NAME_MAX], discovery_cluster[ATTACH_NAME_MAX];
 	bool discovers; /* the section is there, or a node is to be asked for its addresses */
+	/* [security] */
+	uint32_t security; /* enum seal_mode */
+	char security_key[256], security_cluster[256], security_authority[256];
+	char security_certificate[256], security_revoked[256]; /* paths; authority: or a key */
 	/* [nodes]: nodes_max entries */
 	uint32_t nodes_max;
 	struct config_peer *peers;
@@ -135,7 +143,8 @@ void config_found_path(const struct config *c, char *out, size_t size);
 /* Derive the MAC address from a node's number, 02:50:4d:00:hi:lo. It is used if the file gives
  * none. */
 void config_made_up_mac(uint32_t node, struct rte_ether_addr *mac);
-/* Return the most payload bytes of a frame: the least of all links, since a message may use any. */
+/* Return the most payload bytes of a frame: the least of all links, since a message may use any. A
+ * seal takes some of them. */
 uint32_t config_payload_max(const struct config *c);
 uint32_t config_encap_bytes(enum link_encap encap);
 /* Return how many links the node has. */

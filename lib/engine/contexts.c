@@ -23,6 +23,7 @@
 #include "engine/link_io.h"
 #include "engine/local.h"
 #include "engine/quotas.h"
+#include "engine/sealed.h"
 #include "engine/submit.h"
 #include "engine/thin.h"
 #include "engine/turns.h"
@@ -402,6 +403,8 @@ engine_command(struct engine *e, struct command *cmd)
 		engine_announce(e);
 	} else if (cmd->op == COMMAND_PAUSE) {
 		cmd->result = 0;
+	} else if (cmd->op >= COMMAND_KEYS && cmd->op <= COMMAND_KEYS_FRAME) {
+		sealed_command(e, cmd);
 	} else if (cmd->op >= COMMAND_SERVICE) {
 		cmd->result = e->services->command != NULL ? e->services->command(e, cmd)
 							   : -EOPNOTSUPP;

@@ -65,6 +65,15 @@
 	X(drop_segmented, "frames", "in several mbufs: link.mtu is below the peer's")              \
 	X(drop_no_checksum, "frames", "without checksum, though proto.checksum = on")              \
 	X(drop_checksum, "frames", "with a wrong checksum")                                        \
+	X(drop_unsealed, "frames", "without a seal, though security.mode is not off")              \
+	X(drop_key, "frames", "sealed with keys that this lane does not have (any more)")          \
+	X(drop_auth, "frames", "with a wrong seal: forged, or changed on their way")               \
+	X(drop_replay, "frames", "sealed, that came a second time or are too old to know")         \
+	X(drop_handshake, "frames",                                                                \
+		"of handshakes, malformed, not for this key, or more than are answered")           \
+	X(keys_begun, "keys", "agreed on with peers and begun")                                    \
+	X(cookies, "frames", "that ask a peer under load to show that it is there")                \
+	X(tx_no_key, "frames", "not sent: no keys for their peer yet")                             \
 	X(handed_over, "frames", "frames passed to the lane that owns their context")              \
 	X(drop_inbox, "frames", "lost because another lane's inbox was full")                      \
 	X(tx_in_place, "frames",                                                                   \
@@ -309,6 +318,7 @@ struct tx_queue {
 	struct rte_mbuf *m[TX_QUEUE];
 	unsigned n;
 	unsigned captured; /* of the first ones: capture.h has seen them */
+	unsigned sealed;   /* ... that are as they go over the wire: sealed.h */
 	uint64_t stuck_at; /* tsc since when the link took none; 0: it took the last ones */
 };
 
@@ -319,6 +329,10 @@ enum command_op {
 	COMMAND_MEMORY,                 /* add memory of the context that the node has mapped */
 	COMMAND_FREEZE,                 /* begin a take-over: see engine.frozen */
 	COMMAND_ANNOUNCE,               /* engine_announce */
+	COMMAND_KEYS,                   /* take `keys`: sealed.h */
+	COMMAND_KEYS_OLD,               /* give up those of `node` that are too old */
+	COMMAND_KEYS_ALL,               /* ... all of them */
+	COMMAND_KEYS_FRAME,             /* send `message` of a handshake to `node` */
 	COMMAND_PAUSE,                  /* wait while engine.paused is that ticket */
 	COMMAND_SERVICE,                /* those from here on are a service's */
 	COMMAND_STOP = COMMAND_SERVICE, /* preempt_stop for all of `contexts` that are of this
@@ -327,6 +341,8 @@ enum command_op {
 	COMMAND_PARK,                   /* preempt_park for them */
 	COMMAND_LOAD,                   /* preempt_load for them */
 };
+
+struct sealed_keys;
 
 /* A request of another thread to a lane; engine_poll carries it out. */
 struct command {
@@ -346,15 +362,21 @@ struct command {
 	const uint64_t *contexts; /* STOP, START, PARK, LOAD: a bit for each */
 	uint32_t drain_us;        /* STOP, PARK */
 	uint32_t ticket;          /* PAUSE: not 0, and another one each time */
+	uint16_t node;            /* KEYS_* */
+	uint32_t attempt, len;    /* KEYS_FRAME: one with several links gets the next ones by others */
+	const void *message;      /* KEYS_FRAME */
+	struct sealed_keys *keys, *retired[4]; /* KEYS: from the keeper; KEYS*: back to it */
 	int result;
 	_Atomic bool done;
 };
 
 struct capture;
+struct sealed_lane;
 
 struct engine {
 	struct node *node;
-	struct capture *capture; /* NULL: nobody captures */
+	struct capture *capture;    /* NULL: nobody captures */
+	struct sealed_lane *sealed; /* NULL: security.mode = off */
 	unsigned lane;
 	struct proto *proto;
 	struct lane_rails *rails;        /* NULL: no peer has several links */
@@ -481,6 +503,7 @@ struct node {
 	_Atomic uint32_t aborts;            /* contexts whose processes ended */
 	struct mappings mappings;           /* of applications' memory */
 	struct services services;
+	struct keeper *keeper; /* NULL: security.mode = off */
 	pthread_mutex_t command_lock;
 	int successor; /* connection to the primary that takes over, set when the lanes have stopped
 			* for it; 0: none */

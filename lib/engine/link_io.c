@@ -25,6 +25,7 @@
 #include "engine/local.h"
 #include "engine/neighbours.h"
 #include "engine/rails.h"
+#include "engine/sealed.h"
 
 /* ------------------------------------------------------------------ checksum */
 
@@ -210,6 +211,8 @@ frame_to_core(struct engine *e, struct rte_mbuf *m)
 static void
 frame_by_link(struct engine *e, unsigned link, struct rte_mbuf *m)
 {
+	if (unlikely(e->sealed != NULL) && !sealed_in(e, m))
+		return;
 	if (unlikely(e->rails != NULL))
 		lane_rails_hear(e, link, rte_pktmbuf_mtod(m, const struct wire_hdr *));
 	frame_to_core(e, m);
@@ -245,7 +248,7 @@ frame_in_checked(struct engine *e, const struct link *l, struct rte_mbuf *m)
 		struct engine *owner = node_lane(n, wire_be16(h->dst_ctx));
 
 		m->port = (uint16_t)(l - n->links); /* for inbox_in */
-		if (h->type == WIRE_MULTI) {
+		if (h->type == WIRE_MULTI && e->sealed == NULL) {
 			multicast_hand_over(e, m);
 		} else if (owner != e) {
 			/* marks it as a frame, not a local message */
@@ -370,7 +373,7 @@ engine_links(struct engine *e)
 	}
 	e->burst = n->config.burst;
 	e->hands_over = n->config.lanes > 1;
-	e->checks_frames = e->hands_over || n->config.checksum;
+	e->checks_frames = e->hands_over || n->config.checksum || e->sealed != NULL;
 }
 
 /* ------------------------------------------------------------------ transmit */
@@ -518,6 +521,7 @@ take_handover(struct node *n, unsigned link, struct tx_queue *q)
 		TX_QUEUE - q->n, NULL);
 
 	q->n += k;
+	q->sealed = q->n; /* each lane seals its own */
 }
 
 static unsigned
@@ -611,6 +615,60 @@ link_ask(struct engine *e, uint16_t node, unsigned link, uint16_t lane, uint32_t
 }
 
 void
+engine_queue_frame(struct engine *e, unsigned link, struct rte_mbuf *m)
+{
+	struct tx_queue *q = &e->txq[link];
+
+	if (q->n >= TX_QUEUE - BURST_MAX) {
+		rte_pktmbuf_free(m);
+		return;
+	}
+	q->m[q->n++] = m;
+	e->tx_waiting = true;
+}
+
+void
+engine_keys_frame(struct engine *e, uint16_t node, uint32_t attempt, const void *message,
+	uint32_t len)
+{
+	const struct peer *peer = &e->peers[node];
+	struct proto_out o = {
+		.handle = PROTO_NO_HANDLE,
+		.node = node,
+		.head_len = WIRE_HDR_BYTES,
+		.len = (uint16_t)len,
+	};
+	const struct wire_fields w = {
+		.type = WIRE_KEYS,
+		.src_node = (uint16_t)e->node->config.id,
+		.dst_node = node,
+		.src_ctx = (uint16_t)e->lane,
+		.dst_ctx = len == 0 ? (uint16_t)attempt : 0,
+		.payload_len = (uint16_t)len,
+	};
+
+	if (peer->known && peer->several) {
+		uint32_t links = e->node->config.peers[node].links;
+
+		for (attempt %= (uint32_t)__builtin_popcount(links); attempt > 0; attempt--)
+			links &= links - 1;
+		peer = node_peer(e->node, node, rte_bsf32(links));
+	}
+	if (!peer->known || (peer->neighbour != 0 && !neighbour_ready(e, peer)))
+		return;
+	struct rte_mbuf *m = frame_of(e, &o, peer);
+
+	if (m == NULL)
+		return;
+	wire_put(o.head, &w);
+	put_head(e, m, &o, peer);
+	if (len != 0)
+		memcpy(rte_pktmbuf_mtod_offset(m, void *, peer->encap_len + WIRE_HDR_BYTES),
+			message, len);
+	engine_queue_frame(e, peer->link, m);
+}
+
+void
 engine_announce(struct engine *e)
 {
 	struct node *n = e->node;
@@ -668,7 +726,7 @@ drop_stuck(struct engine *e, struct tx_queue *q, unsigned sent)
 		return false;
 	ENGINE_COUNT_N(e, tx_stuck, q->n);
 	rte_pktmbuf_free_bulk(q->m, q->n);
-	q->n = q->captured = 0;
+	q->n = q->captured = q->sealed = 0;
 	return true;
 }
 
@@ -684,6 +742,8 @@ flush_links(struct engine *e)
 		struct link *l = &n->links[i];
 		bool own = e->lane < l->tx_queues;
 
+		if (unlikely(e->sealed != NULL))
+			sealed_out(e, i, q);
 		if (unlikely(n->handover[i] != NULL) && e->lane == 0)
 			take_handover(n, i, q);
 		if (q->n == 0)
@@ -695,13 +755,14 @@ flush_links(struct engine *e)
 					    : give_handover(n, i, q);
 
 		if (likely(sent == q->n)) {
-			q->n = q->captured = 0;
+			q->n = q->captured = q->sealed = 0;
 			q->stuck_at = 0;
 			continue;
 		}
 		memmove(q->m, q->m + sent, (q->n - sent) * sizeof(q->m[0]));
 		q->n -= sent;
 		q->captured -= sent < q->captured ? sent : q->captured;
+		q->sealed -= sent < q->sealed ? sent : q->sealed;
 		if (unlikely(e->rails != NULL) && drop_stuck(e, q, sent))
 			continue;
 		all = false;

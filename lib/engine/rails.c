@@ -81,7 +81,7 @@ lane_rails_make(struct engine *e)
 		any |= has_rails(e, i);
 	e->rails = any ? e->rails_memory : NULL;
 	e->asks_links = any;
-	e->checks_frames = any || e->hands_over || e->node->config.checksum;
+	e->checks_frames = any || e->hands_over || e->node->config.checksum || e->sealed != NULL;
 	if (any)
 		begin(e);
 	lane_rails_expect(e);

@@ -138,6 +138,27 @@ check_discovery(const struct config *c, struct config_fault *f)
 	return 0;
 }
 
+static int
+check_security(const struct config *c, struct config_fault *f)
+{
+	char name[16];
+
+	if (c->security == SEAL_OFF)
+		return 0;
+	if (*c->security_key == 0)
+		return refuse(f, "security", "key",
+			"must be given with mode = %s: pmx-ctl key generate FILE",
+			c->security == SEAL_AUTH ? "auth" : "seal");
+	for (uint32_t i = 0; i < c->nodes_max && *c->security_authority == 0; i++) {
+		snprintf(name, sizeof(name), "%u", i);
+		if (i != c->id && c->peers[i].links != 0 && !c->peers[i].has_key)
+			return refuse(f, "nodes", name,
+				"has no key: give its public key, key=KEY, or security.authority "
+				"that certifies the nodes");
+	}
+	return 0;
+}
+
 int
 node_config_check(const struct config *c, struct config_fault *f)
 {
@@ -149,7 +170,7 @@ node_config_check(const struct config *c, struct config_fault *f)
 		if (c->links[i].used && check_link(c, i, f) != 0)
 			return -1;
 	}
-	if (check_peers(c, f) != 0 || check_discovery(c, f) != 0)
+	if (check_peers(c, f) != 0 || check_discovery(c, f) != 0 || check_security(c, f) != 0)
 		return -1;
 	uint32_t buffers = node_config_link_buffers(c);
 

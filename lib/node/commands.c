@@ -17,8 +17,9 @@
 #define PATIENCE_US       20000000
 #define PAUSE_PATIENCE_US 2000000
 
-int
-node_command(struct node *n, struct command *cmd, bool wait)
+/* Have the lane carry out a command, and wait for it. With the lock. */
+static int
+command_lane(struct node *n, struct command *cmd)
 {
 	struct engine *e = node_lane(n, cmd->ctx);
 	const int64_t deadline = clock_deadline(
@@ -27,12 +28,6 @@ node_command(struct node *n, struct command *cmd, bool wait)
 	int result = -ETIMEDOUT;
 
 	atomic_store(&cmd->done, false);
-	if (!wait) {
-		e->now = rte_rdtsc();
-		engine_command(e, cmd);
-		return cmd->result;
-	}
-	pthread_mutex_lock(&n->command_lock);
 	atomic_store(&e->command, cmd);
 	/* an error means that the counter is full: the lane wakes all the same */
 	eventfd_write(e->doorbell, 1);
@@ -49,6 +44,22 @@ node_command(struct node *n, struct command *cmd, bool wait)
 	}
 	if (atomic_load(&cmd->done))
 		result = cmd->result;
+	return result;
+}
+
+int
+node_command(struct node *n, struct command *cmd, bool wait)
+{
+	struct engine *e = node_lane(n, cmd->ctx);
+
+	if (!wait) {
+		e->now = rte_rdtsc();
+		engine_command(e, cmd);
+		return cmd->result;
+	}
+	pthread_mutex_lock(&n->command_lock);
+	const int result = command_lane(n, cmd);
+
 	pthread_mutex_unlock(&n->command_lock);
 	return result;
 }
@@ -60,7 +71,8 @@ node_resume(struct node *n)
 		atomic_store(&n->engines[lane].paused, 0);
 }
 
-/* Pause all lanes, by a command to each. Each pause has a ticket of its own: a lane that has not
+/* Pause all lanes, by a command to each. No other command comes between these: it would wait for a
+ * lane that is paused already, and these for it. Each pause has a ticket of its own: a lane that has not
  * seen the end of the one before must not take the next one for it, since it could not take that
  * one's command. */
 int
@@ -69,7 +81,10 @@ node_pause(struct node *n)
 	static _Atomic uint32_t last;
 	const uint32_t ticket = (atomic_fetch_add(&last, 1) & INT32_MAX) + 1;
 
-	for (uint32_t lane = 0; lane < n->config.lanes; lane++) {
+	int result = 0;
+
+	pthread_mutex_lock(&n->command_lock);
+	for (uint32_t lane = 0; result == 0 && lane < n->config.lanes; lane++) {
 		struct command cmd = {
 			.op = COMMAND_PAUSE,
 			.ctx = (uint16_t)lane,
@@ -77,14 +92,12 @@ node_pause(struct node *n)
 		};
 
 		atomic_store(&n->engines[lane].paused, ticket);
-		const int result = node_command(n, &cmd, true);
-
-		if (result != 0) {
-			node_resume(n);
-			return result;
-		}
+		result = command_lane(n, &cmd);
 	}
-	return 0;
+	pthread_mutex_unlock(&n->command_lock);
+	if (result != 0)
+		node_resume(n);
+	return result;
 }
 
 int

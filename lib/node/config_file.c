@@ -421,7 +421,7 @@ static int
 check_sections(const struct reader *r, struct rte_cfgfile *file)
 {
 	static const char *const known[] = {"node", "engine", "proto", "limits", "access",
-		"discovery", "nodes"};
+		"discovery", "security", "nodes"};
 	int n = rte_cfgfile_num_sections(file, NULL, 0);
 	char *names[n > 0 ? n : 1];
 	char space[n > 0 ? n : 1][CFG_NAME_LEN];
@@ -440,7 +440,7 @@ check_sections(const struct reader *r, struct rte_cfgfile *file)
 		if (!ok)
 			return reader_complain(r, names[i], NULL, 0,
 				" unknown section; there are: node, engine, link 0..%d, proto, "
-				"limits, access, discovery, contexts FIRST-LAST, nodes",
+				"limits, access, discovery, security, contexts FIRST-LAST, nodes",
 				CONFIG_LINKS_MAX - 1);
 		for (int j = 0; j < i; j++) {
 			if (strcmp(names[j], names[i]) == 0)
@@ -450,12 +450,37 @@ check_sections(const struct reader *r, struct rte_cfgfile *file)
 	return 0;
 }
 
+/* Read what [security] names as files: as the whole path. */
+static int
+read_security(const struct reader *r)
+{
+	struct config *c = r->config;
+	char *const files[] = {c->security_key, c->security_cluster, c->security_authority,
+		c->security_certificate, c->security_revoked};
+	uint8_t key[KEY_BYTES];
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		char whole[sizeof(c->security_key) + 256];
+
+		if (*files[i] == 0 || (files[i] == c->security_authority && key_from_text(files[i], key)))
+			continue;
+		reader_beside(r, files[i], whole, sizeof(whole));
+		if (strlen(whole) >= sizeof(c->security_key))
+			return reader_complain(r, "security", NULL, 0, " %s: is too long a path",
+				whole);
+		memcpy(files[i], whole, strlen(whole) + 1);
+	}
+	if (c->security != SEAL_OFF)
+		c->checksum = false; /* the seal shows more */
+	return 0;
+}
+
 static int
 read_all(const struct reader *r, struct rte_cfgfile *file)
 {
 	struct config *c = r->config;
 	static const char *const flat[] = {"node", "engine", "proto", "limits", "access",
-		"discovery"};
+		"discovery", "security"};
 	struct config_fault fault;
 
 	if (reader_check_lines(r) != 0 || check_sections(r, file) != 0)
@@ -470,7 +495,7 @@ read_all(const struct reader *r, struct rte_cfgfile *file)
 	if (!rte_cfgfile_has_entry(file, "node", "id"))
 		return reader_complain(r, "node", "id", 0, "must be given: this node's number");
 	c->discovers = rte_cfgfile_has_section(file, "discovery");
-	if (read_access(r) != 0 || read_ranges(r, file) != 0 || read_links(r, file) != 0 ||
+	if (read_access(r) != 0 || read_security(r) != 0 || read_ranges(r, file) != 0 || read_links(r, file) != 0 ||
 		check_together(r) != 0 || reader_nodes(r, file) != 0)
 		return -1;
 	c->proto.hello_us = c->hello_ms * 1000;

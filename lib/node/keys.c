@@ -240,6 +240,22 @@ const struct key node_config_keys[] = {
 	{"discovery", "cluster", KIND_TEXT, DIFFERS(discovery_cluster),
 		TEXT(config, discovery_cluster), "", "name",
 		"nodes of another cluster are left alone; no secret"},
+	{"security", "mode", KIND_CHOICE, DIFFERS(security), 0, 0, "off", "off|auth|seal",
+		"frames between nodes: as they are; authenticated; also encrypted. The same on all "
+		"nodes"},
+	{"security", "key", KIND_TEXT, LIVE(security_key), TEXT(config, security_key), "", "file",
+		"this node's secret key: pmx-ctl key generate"},
+	{"security", "cluster", KIND_TEXT, LIVE(security_cluster), TEXT(config, security_cluster),
+		"", "file", "a secret that all nodes share, as a second factor; empty: none"},
+	{"security", "authority", KIND_TEXT, LIVE(security_authority),
+		TEXT(config, security_authority), "", "key",
+		"public key of who certifies nodes, or a file with it; empty: [nodes] has the key of "
+		"each"},
+	{"security", "certificate", KIND_TEXT, LIVE(security_certificate),
+		TEXT(config, security_certificate), "", "file",
+		"this node's certificate: pmx-ctl key certify"},
+	{"security", "revoked", KIND_TEXT, LIVE(security_revoked), TEXT(config, security_revoked),
+		"", "file", "keys that are refused whatever certifies them: pmx-ctl key revoke"},
 	{"contexts", "uid", KIND_TEXT, OF_RANGE(uid), TEXT(config_range, uid), "", "users",
 		"who may open these as a thin client, and no other contexts, by names or numbers "
 		"with commas between"},

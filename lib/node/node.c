@@ -26,6 +26,7 @@
 #include "engine/turns.h"
 #include "memory/memory.h"
 #include "memory/numa.h"
+#include "node/keeper.h"
 #include "node/node.h"
 #include "node/sizes.h"
 
@@ -444,10 +445,12 @@ node_link(struct node *n, char *error, uint32_t error_len)
 {
 	int e;
 
-	if ((e = open_links(n)) != 0 || (e = make_peers(n)) != 0 || (e = make_lanes(n)) != 0) {
+	if ((e = open_links(n)) != 0 || (e = make_peers(n)) != 0 || (e = make_lanes(n)) != 0)
 		snprintf(error, error_len, "%s", n->error);
+	else
+		e = keeper_begin(n, error, error_len);
+	if (e != 0)
 		node_stop(n);
-	}
 	return e;
 }
 
@@ -529,6 +532,7 @@ free_channel(struct node *n, struct channel *ch)
 void
 node_end(struct node *n)
 {
+	keeper_end(n);
 	for (unsigned i = 0; i < n->link_count; i++)
 		link_close(&n->links[i]);
 	for (uint32_t i = 0; i < n->config.contexts; i++)
@@ -540,6 +544,7 @@ node_stop(struct node *n)
 {
 	if (n == NULL)
 		return;
+	keeper_end(n);
 	/* links first, since mbufs that they still hold return to the pool */
 	for (unsigned i = 0; i < n->link_count; i++) {
 		link_close(&n->links[i]);

@@ -13,6 +13,7 @@
 #include "channel/channel.h"
 #include "channel/instance.h"
 #include "discovery/discovery.h"
+#include "keys/keys.h"
 #include "node/check.h"
 #include "node/config_file.h"
 #include "node/reader.h"
@@ -84,7 +85,18 @@ read_peer_name(const struct reader *r, const char *name, const char *text, struc
 	return 0;
 }
 
-/* Read an option that follows an address: "link=N[,N...]", "mac=MAC", "name=NAME". */
+static int
+read_peer_key(const struct reader *r, const char *name, const char *text, struct config_peer *peer)
+{
+	peer->has_key = key_from_text(text, peer->key);
+	return peer->has_key ? 0
+			     : reader_complain(r, "nodes", name, 0,
+				       "'key=%s' is no public key, which has 44 characters: pmx-ctl "
+				       "key public FILE, on that node",
+				       text);
+}
+
+/* Read an option that follows an address: "link=N[,N...]", "mac=MAC", "name=NAME", "key=KEY". */
 static int
 read_peer_option(const struct reader *r, const char *name, const char *text, uint32_t *links,
 	struct link_addr *addr, struct config_peer *peer)
@@ -95,13 +107,15 @@ read_peer_option(const struct reader *r, const char *name, const char *text, uin
 		return 0;
 	if (strncmp(text, "name=", 5) == 0)
 		return read_peer_name(r, name, text + 5, peer);
+	if (strncmp(text, "key=", 4) == 0)
+		return read_peer_key(r, name, text + 4, peer);
 	if (r->found && strncmp(text, "at=", 3) == 0 && link_addr_parse(text + 3, &peer->host) >= 0)
 		return 0;
 	if (r->found && strncmp(text, "life=", 5) == 0 &&
 		whole_number(text + 5, UINT32_MAX, &peer->generation))
 		return 0;
 	return reader_complain(r, "nodes", name, 0,
-		"'%s' is neither link=N nor name=NAME nor mac=MAC; MAC is the next hop's: the "
+		"'%s' is neither link=N nor name=NAME nor key=KEY nor mac=MAC; MAC is the next hop's: the "
 		"peer's, or that of the router in front of it (ip neigh)",
 		text);
 }
@@ -328,19 +342,6 @@ read_peer_lines(const struct reader *r, struct rte_cfgfile *file, bool shared)
 	return 0;
 }
 
-/* Make the path of a file that the configuration names: relative ones begin where the configuration
- * is. */
-static void
-beside(char *out, size_t size, const char *config, const char *value)
-{
-	const char *slash = strrchr(config, '/');
-
-	if (*value == '/' || slash == NULL || strncmp(config, "/proc/self/fd/", 14) == 0)
-		snprintf(out, size, "%s", value);
-	else
-		snprintf(out, size, "%.*s/%s", (int)(slash - config), config, value);
-}
-
 /* Read the [nodes] of another file, which several nodes share. */
 static int
 read_node_file(const struct reader *r, const char *value)
@@ -353,7 +354,7 @@ read_node_file(const struct reader *r, const char *value)
 		return reader_complain(r, "nodes", "file", 1, "one file can be given");
 	if (strlen(value) + strlen(r->path) + 2 > sizeof(c->node_file))
 		return reader_complain(r, "nodes", "file", 0, "'%s' is too long", value);
-	beside(c->node_file, sizeof(c->node_file), r->path, value);
+	reader_beside(r, value, c->node_file, sizeof(c->node_file));
 	if (access(c->node_file, R_OK) != 0)
 		return reader_complain(r, "nodes", "file", 0, "%s: cannot be read: %s",
 			c->node_file, strerror(errno));

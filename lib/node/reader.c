@@ -60,6 +60,17 @@ reader_complain(const struct reader *r, const char *section, const char *key, in
 	return -1;
 }
 
+void
+reader_beside(const struct reader *r, const char *value, char *out, size_t size)
+{
+	const char *slash = strrchr(r->path, '/');
+
+	if (*value == '/' || slash == NULL || strncmp(r->path, "/proc/self/fd/", 14) == 0)
+		snprintf(out, size, "%s", value);
+	else
+		snprintf(out, size, "%.*s/%s", (int)(slash - r->path), r->path, value);
+}
+
 int
 reader_check_lines(const struct reader *r)
 {

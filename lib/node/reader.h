@@ -22,6 +22,9 @@ struct reader {
  * with the section if key is NULL, and in which line it is. Return -1. */
 int reader_complain(const struct reader *r, const char *section, const char *key, int nth,
 	const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+/* Write the path of a file that the configuration names: relative ones begin where the
+ * configuration is. */
+void reader_beside(const struct reader *r, const char *value, char *out, size_t size);
 /* Reject malformed lines, which rte_cfgfile ignores. Return 0 or -1. */
 int reader_check_lines(const struct reader *r);
 /* Read [nodes] into r->config->peers, which is made. Return 0 or -1. */

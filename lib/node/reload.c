@@ -24,6 +24,7 @@
 #include "log/log.h"
 #include "node/check.h"
 #include "node/config_file.h"
+#include "node/keeper.h"
 #include "node/reload.h"
 
 static struct {
@@ -80,7 +81,8 @@ is_same_address(const struct link_addr *a, const struct link_addr *b)
 static bool
 is_same_peer(const struct config_peer *a, const struct config_peer *b)
 {
-	bool same = a->links == b->links && a->found == b->found && strcmp(a->name, b->name) == 0;
+	bool same = a->links == b->links && a->found == b->found && strcmp(a->name, b->name) == 0 &&
+		a->has_key == b->has_key && memcmp(a->key, b->key, sizeof(a->key)) == 0;
 
 	for (uint32_t left = a->links; same && left != 0; left &= left - 1) {
 		const uint32_t link = (uint32_t)__builtin_ctz(left);
@@ -216,12 +218,14 @@ reload_now(struct reload_result *result, char *error, uint32_t error_len)
 		config_free(&now);
 		return -EINVAL;
 	}
-	const int e = change_all(running.node, &now, result, error, error_len);
+	int e = change_all(running.node, &now, result, error, error_len);
 
 	if (e == -ETIMEDOUT || e == -ESHUTDOWN) {
 		config_free(&now);
 		return e;
 	}
+	if (e == 0)
+		e = keeper_reload(running.node, &now, error, error_len);
 	config_free(&running.read);
 	running.read = now;
 	look_at_shared(&running.shared);

@@ -304,6 +304,7 @@ proto_path_stat(const struct proto *p, uint16_t node, struct proto_path_stat *ou
 		.established = t->state == PATH_OPEN,
 		.dead = t->dead,
 		.unlike = t->unlike,
+		.wants_keys = t->wants_keys,
 		.too_long = t->too_long,
 		.other_version = t->other_version,
 		.rtt_ns = t->srtt / 8 * ns_per_unit_q4 / 16,

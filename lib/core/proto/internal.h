@@ -184,6 +184,7 @@ struct path {
 	bool used, active, ctl_queued;
 	bool hello_due, hello_asks, ping_due;
 	bool unlike;           /* struct proto_path_stat */
+	bool wants_keys;       /* ... */
 	uint8_t other_version; /* likewise */
 	bool dead;             /* did not answer; what waits now was never sent to its old life */
 	uint8_t asked;         /* HELLOs or PINGs since the last answer */

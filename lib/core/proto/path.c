@@ -274,7 +274,7 @@ adopt_epoch(struct proto *p, struct path *t, const struct wire_hello *hello)
 		refuse_long(p, t);
 	t->nonce = (uint32_t)proto_random(p) | 1;
 	t->asked = 0;
-	t->dead = false;
+	t->dead = t->wants_keys = false;
 	t->state = PATH_OPEN;
 	path_activate(p, t);
 }

@@ -102,6 +102,7 @@ struct proto_config {
 	X(drop_absent, "frames", "for a context that is not open")                                 \
 	X(drop_domain, "frames", "of a context of another domain than the one that they are for")  \
 	X(drop_setting, "frames", "HELLO of a node with another proto.checksum")                   \
+	X(drop_sealed, "frames", "of a node with security.mode, which this one has not")           \
 	X(drop_no_flow, "frames",                                                                  \
 		"no flow free: limits.flows, or limits.context_flows of its context")              \
 	X(drop_unopened, "frames", "of a flow that was not opened, or no longer is")               \
@@ -245,6 +246,7 @@ struct proto_path_stat {
 	bool established;
 	bool dead;             /* it did not answer when it was last asked */
 	uint8_t other_version; /* of the protocol, which a frame of it had; 0: none had */
+	bool wants_keys;       /* it sends frames of a handshake: it has security.mode */
 	bool unlike;           /* its proto.checksum is another one, so there is no session */
 	uint32_t too_long;     /* payload bytes of frames that do not reach it though others do;
 				* 0: none */

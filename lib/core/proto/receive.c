@@ -493,6 +493,7 @@ rx_control(struct proto *p, struct path *t, const struct wire_hdr *h, uint64_t n
 	case WIRE_HELLO:
 	case WIRE_MULTI:
 	case WIRE_LINK:
+	case WIRE_KEYS:
 	case WIRE_TYPE_COUNT:
 		break;
 	}
@@ -627,6 +628,12 @@ rx_checked(struct proto *p, const struct wire_hdr *h, uint32_t len, uint64_t han
 		return PROTO_RX_LINK;
 	}
 	if (unlikely(!known)) {
+		if (h->type == WIRE_KEYS) {
+			COUNT(p, drop_sealed);
+			if (path != NIL)
+				p->paths[path].wants_keys = true;
+			return PROTO_RX_DONE;
+		}
 		COUNT(p, drop_session);
 		if (path != NIL)
 			COUNT_PEER(&p->paths[path], drop_session, 1);

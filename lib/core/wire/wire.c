@@ -21,6 +21,7 @@ static const struct {
 	[WIRE_RESET] = {0, 0},
 	[WIRE_MULTI] = {sizeof(struct wire_multi) + 1, UINT16_MAX},
 	[WIRE_LINK] = {0, 0},
+	[WIRE_KEYS] = {0, UINT16_MAX},
 };
 
 /* The direction of each message of a transfer, and the flags and bytes that may come with it. */

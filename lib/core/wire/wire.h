@@ -44,6 +44,9 @@ enum wire_type {
 	WIRE_MULTI = 8,
 	WIRE_LINK = 9, /* with ASK: does this link carry frames? Without: it does. Session 0: there
 			* is none yet */
+	/* of nodes with keys (lib/handshake); sealed and without payload: these are the first
+	 * ones with new keys */
+	WIRE_KEYS = 10,
 	WIRE_TYPE_COUNT
 };
 

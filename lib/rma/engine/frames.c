@@ -96,7 +96,7 @@ may_refer(const struct engine *e, uint16_t node, const struct memory *m)
 
 	if (node == n->config.id)
 		return true;
-	if (n->config.checksum || node >= e->nodes_max)
+	if (n->config.checksum || e->sealed != NULL || node >= e->nodes_max)
 		return false;
 	for (uint32_t left = n->config.peers[node].links; left != 0; left &= left - 1) {
 		const struct link *l = &n->links[rte_bsf32(left)];

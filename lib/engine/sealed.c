@@ -1,0 +1,547 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * See sealed.h.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include <rte_cycles.h>
+#include <rte_ether.h>
+
+#include "base/secret.h"
+#include "engine/encap.h"
+#include "engine/link_io.h"
+#include "engine/sealed.h"
+
+#define WANT_MS 20 /* at least, between two wishes for keys of a peer */
+#define INIT_MS 50 /* ... between two INITs of a peer that come without a cookie */
+#define OPEN_MS 5  /* ... between two messages of a peer that have no MAC1 */
+
+/* ------------------------------------------------------------------ keys */
+
+static size_t
+rounded(size_t bytes)
+{
+	return (bytes + 63) & ~(size_t)63;
+}
+
+struct sealed_keys *
+sealed_keys_make(const struct handshake_result *agreed, uint16_t node, unsigned own_lane)
+{
+	const struct cipher *c = cipher_best();
+	const uint8_t *sends = agreed->initiated ? agreed->keys.to_responder
+						 : agreed->keys.to_initiator;
+	const uint8_t *receives = agreed->initiated ? agreed->keys.to_initiator
+						    : agreed->keys.to_responder;
+	const size_t lanes = agreed->peer_lanes, each = rounded(c->key_bytes);
+	const size_t head = rounded(sizeof(struct sealed_keys)),
+		     windows = rounded(lanes * sizeof(struct seal_rx));
+	const size_t bytes = head + windows + 2 * lanes * each;
+	struct sealed_keys *k = secret_alloc(bytes);
+	uint8_t secret[CIPHER_KEY_BYTES], *at = (uint8_t *)k + head + windows;
+	bool ok = true;
+
+	if (k == NULL)
+		return NULL;
+	*k = (struct sealed_keys){
+		.node = node,
+		.initiated = agreed->initiated,
+		.lanes = agreed->peer_lanes,
+		.own_index = agreed->own_index,
+		.made_at = rte_rdtsc(),
+		.bytes = bytes,
+		.cipher = c,
+		.rx = (struct seal_rx *)((uint8_t *)k + head),
+	};
+	for (unsigned i = 0; i < lanes; i++, at += 2 * each) {
+		k->tx[i] = (struct seal_tx){at, 1, agreed->peer_index | own_lane};
+		k->rx[i].key = at + each;
+		handshake_lane_key(sends, own_lane, i, secret);
+		ok &= c->key_make(k->tx[i].key, secret);
+		handshake_lane_key(receives, i, own_lane, secret);
+		ok &= c->key_make(k->rx[i].key, secret);
+	}
+	primitive_forget(secret, sizeof(secret));
+	if (!ok) {
+		sealed_keys_free(k);
+		return NULL;
+	}
+	return k;
+}
+
+void
+sealed_keys_free(struct sealed_keys *k)
+{
+	if (k == NULL)
+		return;
+	for (unsigned i = 0; i < k->lanes; i++) {
+		k->cipher->key_end(k->tx[i].key);
+		k->cipher->key_end(k->rx[i].key);
+	}
+	secret_free(k, k->bytes);
+}
+
+int
+sealed_make(struct engine *e, enum seal_mode mode, int keeper)
+{
+	struct sealed_lane *s = calloc(1, sizeof(*s));
+
+	if (s == NULL)
+		return -1;
+	e->sealed = s;
+	s->cipher = cipher_best();
+	s->mode = mode;
+	s->soon = (int64_t)(SEALED_SOON * rte_get_tsc_hz());
+	s->dead = (int64_t)(SEALED_DEAD * rte_get_tsc_hz());
+	s->keeper = keeper;
+	s->mail = calloc(SEALED_MAIL, sizeof(*s->mail));
+	s->peers = calloc(e->nodes_max, sizeof(*s->peers));
+	e->checks_frames = true;
+	return s->mail != NULL && s->peers != NULL ? 0 : -1;
+}
+
+void
+sealed_free(struct engine *e)
+{
+	struct sealed_lane *s = e->sealed;
+
+	if (s == NULL)
+		return;
+	for (uint32_t i = 0; s->peers != NULL && i < e->nodes_max; i++) {
+		struct sealed_peer *p = &s->peers[i];
+
+		sealed_keys_free(p->current);
+		sealed_keys_free(p->previous);
+		sealed_keys_free(p->next);
+		sealed_keys_free(p->oldest);
+		rte_pktmbuf_free(p->held);
+	}
+	free(s->peers);
+	free(s->mail);
+	free(s);
+	e->sealed = NULL;
+}
+
+/* ------------------------------------------------------------------ mail for the keeper */
+
+static bool
+mail_is_busy(const struct sealed_lane *s)
+{
+	return atomic_load_explicit(&s->written, memory_order_relaxed) -
+		atomic_load_explicit(&s->read, memory_order_acquire) >=
+		SEALED_MAIL / 2;
+}
+
+/* Return where the next message for the keeper goes, or NULL if there is no room. */
+static struct sealed_mail *
+mail_room(struct sealed_lane *s, uint16_t node)
+{
+	const uint32_t written = atomic_load_explicit(&s->written, memory_order_relaxed);
+
+	if (written - atomic_load_explicit(&s->read, memory_order_acquire) == SEALED_MAIL)
+		return NULL;
+	struct sealed_mail *m = &s->mail[written % SEALED_MAIL];
+
+	m->node = node;
+	m->len = 0;
+	m->unsealed = false;
+	return m;
+}
+
+static void
+mail_post(struct sealed_lane *s)
+{
+	/* release: the message must be visible before its number; pairs with sealed_mail_take */
+	atomic_fetch_add_explicit(&s->written, 1, memory_order_release);
+	eventfd_write(s->keeper, 1);
+}
+
+bool
+sealed_mail_take(struct sealed_lane *s, struct sealed_mail *out)
+{
+	const uint32_t read = atomic_load_explicit(&s->read, memory_order_relaxed);
+
+	if (atomic_load_explicit(&s->written, memory_order_acquire) == read)
+		return false;
+	*out = s->mail[read % SEALED_MAIL];
+	atomic_store_explicit(&s->read, read + 1, memory_order_release);
+	return true;
+}
+
+/* Return whether the time of something that may happen every `ms` has come, and note that it
+ * happens. */
+static bool
+is_due(struct engine *e, uint64_t *at, uint64_t ms)
+{
+	if (e->now < *at)
+		return false;
+	*at = e->now + ms * (rte_get_tsc_hz() / 1000);
+	return true;
+}
+
+/* Tell the keeper that keys are wanted, or that the peer has none at all. */
+static __rte_noinline void
+want(struct engine *e, uint16_t node, bool unsealed)
+{
+	struct sealed_peer *p = &e->sealed->peers[node];
+	struct sealed_mail *m;
+
+	if (!e->peers[node].known || !is_due(e, &p->want_at, WANT_MS) ||
+		(m = mail_room(e->sealed, node)) == NULL)
+		return;
+	m->unsealed = unsealed;
+	mail_post(e->sealed);
+}
+
+/* ------------------------------------------------------------------ messages of handshakes */
+
+/* Return whether an INIT may be taken: one now and then, and more of those that come from where the
+ * node's frames go, as a cookie shows. Send that if there is none. */
+static bool
+may_ask(struct engine *e, uint16_t node, const void *init)
+{
+	struct sealed_lane *s = e->sealed;
+	const uint64_t secret[2] = {atomic_load(&s->cookie_secret[0]),
+		atomic_load(&s->cookie_secret[1])};
+	uint8_t out[sizeof(struct handshake_cookie)];
+	uint64_t cookie[2];
+
+	if (is_due(e, &s->peers[node].init_at, INIT_MS) && !mail_is_busy(s))
+		return true;
+	handshake_cookie_of(secret, node, cookie);
+	if (handshake_mac2_ok(init, cookie))
+		return true;
+	if (is_due(e, &s->peers[node].open_at, OPEN_MS)) {
+		handshake_cookie_put(init, cookie, out);
+		engine_keys_frame(e, node, 0, out, sizeof(out));
+		ENGINE_COUNT(e, cookies);
+	}
+	return false;
+}
+
+/* Take in a message of a handshake, which is not sealed. */
+static __rte_noinline void
+handshake_in(struct engine *e, uint16_t node, const struct wire_hdr *h, uint32_t len)
+{
+	struct sealed_lane *s = e->sealed;
+	const uint64_t mac1_key[2] = {atomic_load(&s->mac1_key[0]), atomic_load(&s->mac1_key[1])};
+	struct sealed_mail *m;
+
+	len -= WIRE_HDR_BYTES;
+	if (!e->peers[node].known || wire_be16(h->dst_node) != e->node->config.id ||
+		wire_be16(h->payload_len) != len || !handshake_check(h + 1, len, mac1_key)) {
+		ENGINE_COUNT(e, drop_handshake);
+		return;
+	}
+	const enum handshake_step step = handshake_step_of(h + 1);
+	const bool may = step == HANDSHAKE_INIT ? may_ask(e, node, h + 1)
+		: step == HANDSHAKE_ANSWER      ? true
+						: is_due(e, &s->peers[node].open_at, OPEN_MS);
+
+	if (!may || (m = mail_room(s, node)) == NULL) {
+		ENGINE_COUNT(e, drop_handshake);
+		return;
+	}
+	m->len = (uint16_t)len;
+	memcpy(m->message, h + 1, len);
+	mail_post(s);
+}
+
+/* ------------------------------------------------------------------ receive */
+
+/* The lane's clock may be a little behind that of the thread which made them. */
+static inline int64_t
+age_of(const struct engine *e, const struct sealed_keys *k)
+{
+	return (int64_t)(e->now - k->made_at);
+}
+
+static inline bool
+is_theirs(const struct sealed_keys *k, uint32_t index)
+{
+	return k != NULL && k->own_index == (index & ~(HANDSHAKE_LANES_MAX - 1u)) &&
+		index % HANDSHAKE_LANES_MAX < k->lanes;
+}
+
+/* Use for sending what a frame has come with: note 3. */
+static __rte_noinline void
+promote(struct engine *e, struct sealed_peer *p)
+{
+	/* the oldest ones wait for the keeper, which frees them with the next ones; before that no
+	 * others can come here, since `next` is empty */
+	p->oldest = p->previous;
+	p->previous = p->current;
+	p->current = p->next;
+	p->next = NULL;
+	ENGINE_COUNT(e, keys_begun);
+}
+
+/* Return the keys that a frame of that node names, or NULL, having counted why. */
+static struct sealed_keys *
+keys_of(struct engine *e, uint16_t node, const struct wire_hdr *h)
+{
+	struct sealed_peer *p = &e->sealed->peers[node];
+	const uint32_t index = wire_be32(h->session);
+	struct sealed_keys *k = is_theirs(p->current, index) ? p->current
+		: is_theirs(p->previous, index)              ? p->previous
+		: is_theirs(p->next, index)                  ? p->next
+							     : NULL;
+
+	if (likely(k != NULL && age_of(e, k) < e->sealed->dead))
+		return k;
+	if (h->type == WIRE_HELLO && index == 0) {
+		ENGINE_COUNT(e, drop_unsealed);
+		want(e, node, true);
+		return NULL;
+	}
+	ENGINE_COUNT(e, drop_key);
+	/* it may have keys of a life of this node that has ended; whoever has good ones does not
+	 * ask again because of a stranger's frame */
+	if (p->current == NULL || age_of(e, p->current) >= e->sealed->dead)
+		want(e, node, false);
+	return NULL;
+}
+
+/* Return the frame in an mbuf that is nobody else's, or NULL. */
+static struct rte_mbuf *
+own_frame(struct engine *e, struct rte_mbuf *m)
+{
+	if (likely(rte_mbuf_refcnt_read(m) == 1 && RTE_MBUF_DIRECT(m)))
+		return m;
+	struct rte_mbuf *copy = rte_pktmbuf_copy(m, e->node->pool, 0, UINT32_MAX);
+
+	if (copy != NULL)
+		copy->port = m->port;
+	rte_pktmbuf_free(m);
+	return copy;
+}
+
+static bool
+drop(struct rte_mbuf *m)
+{
+	rte_pktmbuf_free(m);
+	return false;
+}
+
+bool
+sealed_in(struct engine *e, struct rte_mbuf *m)
+{
+	struct sealed_lane *s = e->sealed;
+	struct wire_hdr *h = rte_pktmbuf_mtod(m, struct wire_hdr *);
+	const uint16_t node = wire_be16(h->src_node);
+
+	if (unlikely(h->version != WIRE_VERSION || node >= e->nodes_max ||
+		    h->type == WIRE_MULTI)) {
+		ENGINE_COUNT(e, drop_unsealed);
+		return drop(m);
+	}
+	if (unlikely(h->type == WIRE_KEYS && h->session == 0)) {
+		handshake_in(e, node, h, m->data_len);
+		return drop(m);
+	}
+	struct sealed_keys *k = keys_of(e, node, h);
+
+	if (unlikely(k == NULL))
+		return drop(m);
+	if (unlikely((m = own_frame(e, m)) == NULL))
+		return false;
+	h = rte_pktmbuf_mtod(m, struct wire_hdr *);
+	switch (seal_open(k->cipher, &k->rx[wire_be32(h->session) % HANDSHAKE_LANES_MAX], s->mode,
+		h, m->data_len)) {
+	case SEAL_OK:
+		break;
+	case SEAL_REPLAYED:
+		ENGINE_COUNT(e, drop_replay);
+		return drop(m);
+	case SEAL_SHORT:
+	case SEAL_FORGED:
+		ENGINE_COUNT(e, drop_auth);
+		return drop(m);
+	}
+	if (unlikely(k == s->peers[node].next))
+		promote(e, &s->peers[node]);
+	m->data_len = (uint16_t)(m->data_len - SEAL_TRAILER_BYTES);
+	m->pkt_len = m->data_len;
+	return likely(h->type != WIRE_KEYS) ? true : drop(m);
+}
+
+/* ------------------------------------------------------------------ send */
+
+/* Keep a HELLO until there are keys: note 2. Only the last one counts. */
+static void
+hold(struct sealed_peer *p, unsigned link, struct rte_mbuf *m)
+{
+	rte_pktmbuf_free(p->held);
+	p->held = m;
+	p->held_link = (uint8_t)link;
+}
+
+/* Return keys for a frame to that node, or NULL: there are none yet. */
+static struct sealed_keys *
+keys_for(struct engine *e, uint16_t node)
+{
+	struct sealed_keys *k = e->sealed->peers[node].current;
+	const int64_t age = k != NULL ? age_of(e, k) : INT64_MAX, soon = e->sealed->soon;
+
+	if (likely(age < soon))
+		return k;
+	/* who began the keys asks first */
+	if (k == NULL || k->initiated || age >= soon + soon / 12)
+		want(e, node, false);
+	return age < e->sealed->dead ? k : NULL;
+}
+
+/* Return a sealed copy of a frame, or NULL if it cannot be sent. The frame stays as it is: its
+ * payload may be a buffer that an application still has, and that is sent again. */
+static struct rte_mbuf *
+sealed_copy(struct engine *e, struct sealed_keys *k, const struct rte_mbuf *m, uint32_t encap)
+{
+	struct rte_mbuf *out = rte_pktmbuf_alloc(e->node->pool);
+	uint8_t *to;
+
+	if (unlikely(out == NULL)) {
+		ENGINE_COUNT(e, tx_no_mbuf);
+		return NULL;
+	}
+	out->data_off = (uint16_t)(PAYLOAD_START - WIRE_HDR_BYTES - encap);
+	to = rte_pktmbuf_mtod_offset(out, uint8_t *, encap);
+	memcpy(to - encap, rte_pktmbuf_mtod(m, const void *), encap);
+	const uint32_t len = m->pkt_len - encap;
+	/* in one piece; what is in several is gathered first */
+	const void *from = m->nb_segs == 1 ? rte_pktmbuf_mtod_offset(m, const void *, encap)
+					   : rte_pktmbuf_read(m, encap, len, to);
+	const struct wire_hdr *h = from;
+	struct seal_tx *tx = &k->tx[wire_be16(h->dst_ctx) % WIRE_CONTEXTS_MAX % k->lanes];
+	const uint32_t sealed = seal_frame(k->cipher, tx, e->sealed->mode, from, len, to);
+
+	if (unlikely(tx->count > SEAL_COUNT_SOON))
+		want(e, m->port, false);
+	if (unlikely(sealed == 0)) {
+		rte_pktmbuf_free(out);
+		return NULL;
+	}
+	out->data_len = (uint16_t)(encap + sealed);
+	out->pkt_len = out->data_len;
+	out->port = m->port;
+	if (encap == 42)
+		encap_finish(rte_pktmbuf_mtod(out, uint8_t *), sealed);
+	return out;
+}
+
+static bool
+is_arp(const struct rte_mbuf *m)
+{
+	const struct rte_ether_hdr *eth = rte_pktmbuf_mtod(m, const struct rte_ether_hdr *);
+
+	return m->port == WIRE_NOBODY && eth->ether_type == rte_cpu_to_be_16(RTE_ETHER_TYPE_ARP);
+}
+
+/* Return what is to be sent in place of a frame, which it takes; NULL: nothing. */
+static struct rte_mbuf *
+seal_one(struct engine *e, unsigned link, struct rte_mbuf *m, uint32_t encap)
+{
+	const struct wire_hdr *h = rte_pktmbuf_mtod_offset(m, const struct wire_hdr *, encap);
+	const uint16_t node = m->port;
+
+	if (unlikely(is_arp(m) || (h->type == WIRE_KEYS && h->payload_len != 0)))
+		return m; /* a message of a handshake protects itself */
+	struct sealed_keys *k = node < e->nodes_max ? keys_for(e, node) : NULL;
+
+	if (unlikely(k == NULL)) {
+		ENGINE_COUNT(e, tx_no_key);
+		if (h->type == WIRE_HELLO && node < e->nodes_max) {
+			hold(&e->sealed->peers[node], link, m);
+			return NULL;
+		}
+	}
+	struct rte_mbuf *out = k != NULL ? sealed_copy(e, k, m, encap) : NULL;
+
+	rte_pktmbuf_free(m);
+	return out;
+}
+
+void
+sealed_out(struct engine *e, unsigned link, struct tx_queue *q)
+{
+	const uint32_t encap = config_encap_bytes(e->node->links[link].config.encap);
+	unsigned n = q->sealed;
+
+	for (unsigned i = q->sealed; i < q->n; i++) {
+		struct rte_mbuf *m = seal_one(e, link, q->m[i], encap);
+
+		if (likely(m != NULL))
+			q->m[n++] = m;
+	}
+	q->n = q->sealed = n;
+}
+
+/* ------------------------------------------------------------------ new keys */
+
+/* Begin keys that this node has asked for: by an empty frame to each of the peer's lanes, and what
+ * waited for them. */
+static void
+begin_keys(struct engine *e, const struct sealed_keys *k)
+{
+	struct sealed_peer *p = &e->sealed->peers[k->node];
+
+	for (uint16_t lane = 0; lane < k->lanes; lane++)
+		engine_keys_frame(e, k->node, lane, NULL, 0);
+	if (p->held == NULL)
+		return;
+	engine_queue_frame(e, p->held_link, p->held);
+	p->held = NULL;
+}
+
+static void
+install(struct engine *e, struct command *cmd)
+{
+	struct sealed_keys *k = cmd->keys;
+	struct sealed_peer *p = &e->sealed->peers[k->node];
+
+	memset(cmd->retired, 0, sizeof(cmd->retired));
+	cmd->retired[0] = p->oldest;
+	p->oldest = NULL;
+	if (k->initiated) {
+		cmd->retired[1] = p->previous;
+		p->previous = p->current;
+		p->current = k;
+		ENGINE_COUNT(e, keys_begun);
+		begin_keys(e, k);
+	} else {
+		cmd->retired[1] = p->next;
+		p->next = k;
+	}
+}
+
+static void
+retire(struct engine *e, struct command *cmd, bool all)
+{
+	struct sealed_peer *p = &e->sealed->peers[cmd->node];
+	struct sealed_keys **const each[] = {&p->current, &p->previous, &p->next, &p->oldest};
+
+	memset(cmd->retired, 0, sizeof(cmd->retired));
+	for (unsigned i = 0; i < RTE_DIM(each); i++) {
+		if (*each[i] == NULL || (!all && age_of(e, *each[i]) < e->sealed->dead))
+			continue;
+		cmd->retired[i] = *each[i];
+		*each[i] = NULL;
+	}
+	if (all) {
+		rte_pktmbuf_free(p->held);
+		p->held = NULL;
+	}
+}
+
+void
+sealed_command(struct engine *e, struct command *cmd)
+{
+	e->now = rte_rdtsc();
+	if (cmd->op == COMMAND_KEYS)
+		install(e, cmd);
+	else if (cmd->op == COMMAND_KEYS_FRAME)
+		engine_keys_frame(e, cmd->node, cmd->attempt, cmd->message, cmd->len);
+	else
+		retire(e, cmd, cmd->op == COMMAND_KEYS_ALL);
+	cmd->result = 0;
+}

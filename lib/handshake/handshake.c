@@ -1,0 +1,607 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * See handshake.h. What strangers can make this compute: see its note 1. What they cannot make it
+ * do is change a struct handshake_peer, except for counts and, by a TELL that repeats a random
+ * number which they have to see, its trouble.
+ */
+#include <string.h>
+
+#include "core/wire/siphash.h"
+#include "handshake/handshake.h"
+
+#define FIRST_WAIT_US   20000
+#define LONGEST_WAIT_US 5000000
+#define ATTEMPTS_MAX    9
+#define ATTEMPTS_SILENT 3 /* after so many the peer is asked for its key */
+#define COOKIE_US       110000000
+#define COOKIES_MAX     2 /* taken for one question */
+#define NS_A_SECOND     UINT64_C(1000000000)
+
+struct first {
+	struct handshake_terms terms;
+	uint8_t certificate[CERTIFICATE_BYTES];
+	uint8_t zero[4]; /* to whole words */
+} __attribute__((packed));
+
+_Static_assert(sizeof(struct first) + NOISE_FIRST_BYTES ==
+		sizeof(((struct handshake_init *)0)->noise),
+	"payload of INIT");
+_Static_assert(offsetof(struct handshake_init, mac1) % 8 == 0, "MAC1 is of whole words");
+_Static_assert(offsetof(struct handshake_answer, mac1) % 8 == 0, "MAC1 is of whole words");
+
+/* ------------------------------------------------------------------ MACs */
+
+static uint64_t
+mac_of(const uint64_t key[2], const void *message, size_t len)
+{
+	uint64_t words[sizeof(struct handshake_init) / 8 + 1];
+
+	memcpy(words, message, len);
+	return siphash(key, words, (uint32_t)(len / 8));
+}
+
+void
+handshake_mac1_key(const uint8_t public_key[KEY_BYTES], uint64_t key[2])
+{
+	static const char label[] = "pmx-dpdk mac1";
+	uint8_t hash[HASH_BYTES];
+
+	primitive_hash(hash, label, sizeof(label), public_key, KEY_BYTES);
+	memcpy(key, hash, 2 * sizeof(*key));
+}
+
+bool
+handshake_check(const void *message, uint32_t len, const uint64_t mac1_key[2])
+{
+	static const struct {
+		uint32_t bytes, mac1;
+	} form[HANDSHAKE_STEPS] = {
+		[HANDSHAKE_INIT] = {sizeof(struct handshake_init),
+			offsetof(struct handshake_init, mac1)},
+		[HANDSHAKE_ANSWER] = {sizeof(struct handshake_answer),
+			offsetof(struct handshake_answer, mac1)},
+		[HANDSHAKE_COOKIE] = {sizeof(struct handshake_cookie), 0},
+		[HANDSHAKE_ASK] = {sizeof(struct handshake_tell), 0},
+		[HANDSHAKE_TELL] = {sizeof(struct handshake_tell), 0},
+	};
+	const struct handshake_head *h = message;
+	uint64_t mac1;
+
+	if (len < sizeof(*h) || h->version != HANDSHAKE_VERSION || h->step >= HANDSHAKE_STEPS ||
+		form[h->step].bytes != len)
+		return false;
+	if (form[h->step].mac1 == 0)
+		return true;
+	memcpy(&mac1, (const uint8_t *)message + form[h->step].mac1, sizeof(mac1));
+	return mac1 == mac_of(mac1_key, message, form[h->step].mac1);
+}
+
+void
+handshake_cookie_of(const uint64_t secret[2], uint16_t node, uint64_t cookie[2])
+{
+	for (uint64_t i = 0; i < 2; i++) {
+		const uint64_t word = (uint64_t)node << 1 | i;
+
+		cookie[i] = siphash(secret, &word, 1);
+	}
+}
+
+bool
+handshake_mac2_ok(const void *init, const uint64_t cookie[2])
+{
+	const size_t at = offsetof(struct handshake_init, mac2);
+	uint64_t mac2;
+
+	memcpy(&mac2, (const uint8_t *)init + at, sizeof(mac2));
+	return mac2 == mac_of(cookie, init, at);
+}
+
+void
+handshake_cookie_put(const void *init, const uint64_t cookie[2], void *out)
+{
+	struct handshake_cookie c = {
+		.head = {.step = HANDSHAKE_COOKIE, .version = HANDSHAKE_VERSION},
+		.mac1 = ((const struct handshake_init *)init)->mac1,
+		.cookie = {cookie[0], cookie[1]},
+	};
+
+	memcpy(out, &c, sizeof(c));
+}
+
+/* ------------------------------------------------------------------ both ends */
+
+static void
+write_prologue(uint8_t out[24], uint16_t initiator, uint16_t responder)
+{
+	memset(out, 0, 24);
+	memcpy(out, "pmx-dpdk keys 1", 16);
+	out[20] = (uint8_t)(initiator >> 8);
+	out[21] = (uint8_t)initiator;
+	out[22] = (uint8_t)(responder >> 8);
+	out[23] = (uint8_t)responder;
+}
+
+/* An index whose lowest bits are free for the sender's lane, and which is not 0. */
+static uint32_t
+draw_index(const struct handshake_self *s)
+{
+	uint32_t index;
+
+	do {
+		s->random(s->random_arg, &index, sizeof(index));
+		index &= ~(HANDSHAKE_LANES_MAX - 1u);
+	} while (index == 0);
+	return index;
+}
+
+static struct handshake_terms
+terms_of(const struct handshake_self *s, uint64_t time, enum handshake_trouble trouble)
+{
+	return (struct handshake_terms){
+		.time = wire_be64(time),
+		.epoch = wire_be32(s->epoch),
+		.mode = (uint8_t)s->mode,
+		.lanes = s->lanes,
+		.trouble = (uint8_t)trouble,
+	};
+}
+
+void
+handshake_lane_key(const uint8_t master[HASH_BYTES], unsigned from_lane, unsigned to_lane,
+	uint8_t key[CIPHER_KEY_BYTES])
+{
+	const uint8_t label[] = {'l', 'a', 'n', 'e', (uint8_t)from_lane, (uint8_t)to_lane};
+	uint8_t hash[HASH_BYTES];
+
+	primitive_hmac(hash, master, label, sizeof(label), NULL, 0);
+	memcpy(key, hash, CIPHER_KEY_BYTES);
+	primitive_forget(hash, sizeof(hash));
+}
+
+bool
+handshake_revoked(const struct handshake_self *s, const uint8_t public_key[KEY_BYTES])
+{
+	for (uint32_t i = 0; i < s->revoked_count; i++) {
+		if (memcmp(s->revoked[i], public_key, KEY_BYTES) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Judge a certificate that a peer shows with a key. Return HANDSHAKE_FINE or a trouble as the
+ * peer's is named here. */
+static enum handshake_trouble
+judge_certificate(const struct handshake_self *s, uint16_t node, uint64_t wall,
+	const uint8_t certificate[CERTIFICATE_BYTES], const uint8_t public_key[KEY_BYTES],
+	uint64_t *until)
+{
+	struct certificate c;
+
+	if (!s->has_authority)
+		return HANDSHAKE_PEER_FORGED;
+	switch (certificate_check(certificate, s->authority, wall / NS_A_SECOND, &c)) {
+	case CERTIFICATE_OK:
+		break;
+	case CERTIFICATE_EXPIRED:
+		return HANDSHAKE_PEER_EXPIRED;
+	case CERTIFICATE_NOT_YET:
+		return HANDSHAKE_PEER_NOT_YET;
+	default:
+		return HANDSHAKE_PEER_FORGED;
+	}
+	if (c.node != node || memcmp(c.public_key, public_key, KEY_BYTES) != 0)
+		return HANDSHAKE_PEER_FORGED;
+	*until = c.until;
+	return handshake_revoked(s, public_key) ? HANDSHAKE_PEER_REVOKED : HANDSHAKE_FINE;
+}
+
+/* ------------------------------------------------------------------ initiator */
+
+static void
+wait_longer(struct handshake_peer *p, uint64_t now)
+{
+	const uint32_t doubled = p->attempts < 10 ? p->attempts : 10;
+	const uint64_t wait = (uint64_t)FIRST_WAIT_US << doubled;
+
+	p->attempts++;
+	p->again_at = now + (wait < LONGEST_WAIT_US ? wait : LONGEST_WAIT_US);
+}
+
+static void
+give_up(struct handshake_peer *p)
+{
+	noise_forget(&p->noise);
+	p->asking = p->asks_key = false;
+}
+
+static void
+put_ask(const struct handshake_self *s, struct handshake_peer *p, struct handshake_result *r)
+{
+	struct handshake_tell *t = (struct handshake_tell *)r->send;
+
+	s->random(s->random_arg, &p->nonce, sizeof(p->nonce));
+	*t = (struct handshake_tell){
+		.head = {.step = HANDSHAKE_ASK, .version = HANDSHAKE_VERSION},
+		.nonce = p->nonce,
+	};
+	r->send_len = sizeof(*t);
+	p->asks_key = true;
+}
+
+static void
+put_init(const struct handshake_self *s, struct handshake_peer *p, struct handshake_time now,
+	struct handshake_result *r)
+{
+	struct handshake_init *m = (struct handshake_init *)r->send;
+	uint8_t ephemeral[DH_BYTES], prologue[24];
+	uint64_t mac1_key[2];
+
+	/* each INIT has a later time than the one before, also within a tick of the clock */
+	p->stamp_floor = now.wall > p->stamp_floor ? now.wall : p->stamp_floor + 1;
+	struct first first = {.terms = terms_of(s, p->stamp_floor, HANDSHAKE_FINE)};
+
+	if (s->has_certificate)
+		memcpy(first.certificate, s->certificate, sizeof(first.certificate));
+	*m = (struct handshake_init){
+		.head = {.step = HANDSHAKE_INIT, .version = HANDSHAKE_VERSION},
+	};
+	p->index = draw_index(s);
+	m->head.index = wire_be32(p->index);
+	s->random(s->random_arg, ephemeral, sizeof(ephemeral));
+	write_prologue(prologue, s->node, p->node);
+	const bool ok = noise_first(&p->noise, s->secret, p->public_key, ephemeral, prologue,
+		sizeof(prologue), &first, sizeof(first), m->noise);
+
+	primitive_forget(ephemeral, sizeof(ephemeral));
+	if (!ok) {
+		p->trouble = HANDSHAKE_OTHER_KEY;
+		return;
+	}
+	handshake_mac1_key(p->public_key, mac1_key);
+	m->mac1 = p->mac1 = mac_of(mac1_key, m, offsetof(struct handshake_init, mac1));
+	if (now.us < p->cookie_until)
+		m->mac2 = mac_of(p->cookie, m, offsetof(struct handshake_init, mac2));
+	r->send_len = sizeof(*m);
+	p->asks_key = false;
+}
+
+/* Ask the peer, as far as it is known. */
+static void
+ask(const struct handshake_self *s, struct handshake_peer *p, struct handshake_time now,
+	struct handshake_result *r)
+{
+	p->asking = true;
+	p->cookies = 0;
+	if (p->has_key && !p->pinned && p->key_until <= now.wall / NS_A_SECOND)
+		p->has_key = false;
+	/* one that does not answer may have another key than this node thinks */
+	if (!p->has_key || (p->attempts > ATTEMPTS_SILENT && p->attempts % 2 == 0))
+		put_ask(s, p, r);
+	else
+		put_init(s, p, now, r);
+	wait_longer(p, now.us);
+}
+
+void
+handshake_want(const struct handshake_self *s, struct handshake_peer *p, struct handshake_time now,
+	struct handshake_result *r)
+{
+	*r = (struct handshake_result){0};
+	if (p->asking || now.us < p->again_at)
+		return;
+	p->attempts = 0;
+	ask(s, p, now, r);
+}
+
+void
+handshake_tick(const struct handshake_self *s, struct handshake_peer *p, struct handshake_time now,
+	struct handshake_result *r)
+{
+	*r = (struct handshake_result){0};
+	if (!p->asking || now.us < p->again_at)
+		return;
+	if (p->attempts > ATTEMPTS_SILENT && p->trouble == HANDSHAKE_FINE)
+		p->trouble = HANDSHAKE_NO_ANSWER;
+	if (p->attempts >= ATTEMPTS_MAX)
+		give_up(p); /* until somebody wants it again */
+	else
+		ask(s, p, now, r);
+}
+
+uint64_t
+handshake_deadline(const struct handshake_peer *p)
+{
+	return p->asking ? p->again_at : UINT64_MAX;
+}
+
+void
+handshake_peer_key(struct handshake_peer *p, const uint8_t *public_key)
+{
+	give_up(p);
+	p->pinned = p->has_key = public_key != NULL;
+	if (public_key != NULL)
+		memcpy(p->public_key, public_key, KEY_BYTES);
+	p->again_at = 0;
+	p->trouble = HANDSHAKE_FINE;
+}
+
+static void
+take_answer(const struct handshake_self *s, struct handshake_peer *p, struct handshake_time now,
+	const struct handshake_answer *m, struct handshake_result *r)
+{
+	struct handshake_terms terms;
+
+	if (!p->asking || p->asks_key || wire_be32(m->to_index) != p->index)
+		return;
+	if (!noise_second_open(&p->noise, s->secret, s->cluster, m->noise, sizeof(terms),
+		    (uint8_t *)&terms, &r->keys)) {
+		p->unreadable++;
+		p->trouble = HANDSHAKE_OTHER_CLUSTER;
+		return;
+	}
+	give_up(p);
+	if (terms.trouble == HANDSHAKE_CLOCK && wire_be64(terms.time) >= p->stamp_floor) {
+		p->stamp_floor = wire_be64(terms.time);
+		p->trouble = HANDSHAKE_CLOCK;
+		ask(s, p, now, r);
+		return;
+	}
+	if (terms.trouble != HANDSHAKE_FINE || terms.lanes == 0 ||
+		terms.lanes > HANDSHAKE_LANES_MAX || terms.mode != (uint8_t)s->mode) {
+		p->refused++;
+		p->trouble = terms.trouble > HANDSHAKE_FINE && terms.trouble <= HANDSHAKE_CLOCK
+			? (enum handshake_trouble)terms.trouble
+			: HANDSHAKE_MODES_DIFFER;
+		p->again_at = now.us + LONGEST_WAIT_US;
+		return;
+	}
+	r->agreed = r->initiated = true;
+	r->own_index = p->index;
+	r->peer_index = wire_be32(m->head.index);
+	r->peer_lanes = terms.lanes;
+	r->peer_epoch = wire_be32(terms.epoch);
+	p->agreed++;
+	p->trouble = HANDSHAKE_FINE;
+	p->again_at = 0;
+}
+
+static void
+take_cookie(const struct handshake_self *s, struct handshake_peer *p, struct handshake_time now,
+	const struct handshake_cookie *m, struct handshake_result *r)
+{
+	/* few cookies: who sees the wire must not make this node go round in circles */
+	if (!p->asking || p->asks_key || m->mac1 != p->mac1 || p->cookies >= COOKIES_MAX)
+		return;
+	p->cookies++;
+	p->cookie[0] = m->cookie[0];
+	p->cookie[1] = m->cookie[1];
+	p->cookie_until = now.us + COOKIE_US;
+	put_init(s, p, now, r);
+}
+
+static void
+take_tell(const struct handshake_self *s, struct handshake_peer *p, struct handshake_time now,
+	const struct handshake_tell *m, struct handshake_result *r)
+{
+	if (!p->asking || !p->asks_key || m->nonce != p->nonce)
+		return;
+	p->asks_key = false;
+	if (p->pinned) { /* nothing that is not authentic changes it: this is for people */
+		if (memcmp(m->public_key, p->public_key, KEY_BYTES) != 0)
+			p->trouble = HANDSHAKE_OTHER_KEY;
+		return;
+	}
+	p->trouble = judge_certificate(s, p->node, now.wall, m->certificate, m->public_key,
+		&p->key_until);
+	if (p->trouble != HANDSHAKE_FINE)
+		return;
+	memcpy(p->public_key, m->public_key, KEY_BYTES);
+	p->has_key = true;
+	p->attempts = 0;
+	ask(s, p, now, r);
+}
+
+/* ------------------------------------------------------------------ responder */
+
+static void
+put_tell(const struct handshake_self *s, const struct handshake_tell *asked,
+	struct handshake_result *r)
+{
+	struct handshake_tell *t = (struct handshake_tell *)r->send;
+
+	*t = (struct handshake_tell){
+		.head = {.step = HANDSHAKE_TELL, .version = HANDSHAKE_VERSION},
+		.nonce = asked->nonce,
+	};
+	memcpy(t->public_key, s->public_key, KEY_BYTES);
+	if (s->has_certificate)
+		memcpy(t->certificate, s->certificate, sizeof(t->certificate));
+	r->send_len = sizeof(*t);
+}
+
+/* Judge who asks, and what it says. Return what it is to be told. */
+static enum handshake_trouble
+judge_init(const struct handshake_self *s, const struct handshake_peer *p, uint64_t wall,
+	const uint8_t public_key[KEY_BYTES], const struct first *first)
+{
+	const struct handshake_terms *t = &first->terms;
+	uint64_t until;
+
+	if (handshake_revoked(s, public_key))
+		return HANDSHAKE_REVOKED;
+	if (!p->pinned) {
+		switch (judge_certificate(s, p->node, wall, first->certificate, public_key,
+			&until)) {
+		case HANDSHAKE_FINE:
+			break;
+		case HANDSHAKE_PEER_EXPIRED:
+			return HANDSHAKE_CERT_EXPIRED;
+		case HANDSHAKE_PEER_NOT_YET:
+			return HANDSHAKE_CERT_NOT_YET;
+		default:
+			return HANDSHAKE_KEY_REFUSED;
+		}
+	} else if (memcmp(p->public_key, public_key, KEY_BYTES) != 0) {
+		return HANDSHAKE_KEY_REFUSED;
+	}
+	if (wire_be64(t->time) <= p->stamp_taken)
+		return HANDSHAKE_CLOCK;
+	if (t->mode != (uint8_t)s->mode || t->lanes == 0 || t->lanes > HANDSHAKE_LANES_MAX)
+		return HANDSHAKE_MODES_DIFFER;
+	return HANDSHAKE_FINE;
+}
+
+/* The trouble that its peer has is this node's too, as people here call it. */
+static enum handshake_trouble
+as_seen_here(enum handshake_trouble told)
+{
+	switch (told) {
+	case HANDSHAKE_KEY_REFUSED:
+		return HANDSHAKE_PEER_FORGED;
+	case HANDSHAKE_CERT_EXPIRED:
+		return HANDSHAKE_PEER_EXPIRED;
+	case HANDSHAKE_CERT_NOT_YET:
+		return HANDSHAKE_PEER_NOT_YET;
+	case HANDSHAKE_REVOKED:
+		return HANDSHAKE_PEER_REVOKED;
+	default:
+		return told;
+	}
+}
+
+static void
+take_init(const struct handshake_self *s, struct handshake_peer *p, struct handshake_time now,
+	const struct handshake_init *m, struct handshake_result *r)
+{
+	struct handshake_answer *a = (struct handshake_answer *)r->send;
+	uint8_t prologue[24], ephemeral[DH_BYTES];
+	struct noise noise;
+	struct first first;
+	uint64_t mac1_key[2];
+
+	write_prologue(prologue, p->node, s->node);
+	if (!noise_first_open(&noise, s->secret, prologue, sizeof(prologue), m->noise,
+		    sizeof(first), (uint8_t *)&first)) {
+		p->unreadable++;
+		noise_forget(&noise);
+		return;
+	}
+	const enum handshake_trouble told = judge_init(s, p, now.wall, noise.peer, &first);
+	const struct handshake_terms terms = terms_of(s,
+		told == HANDSHAKE_CLOCK ? p->stamp_taken : 0, told);
+
+	*a = (struct handshake_answer){
+		.head = {.step = HANDSHAKE_ANSWER, .version = HANDSHAKE_VERSION},
+		.to_index = m->head.index,
+	};
+	r->own_index = draw_index(s);
+	a->head.index = wire_be32(r->own_index);
+	s->random(s->random_arg, ephemeral, sizeof(ephemeral));
+	if (noise_second(&noise, s->cluster, ephemeral, &terms, sizeof(terms), a->noise,
+		    &r->keys)) {
+		handshake_mac1_key(noise.peer, mac1_key);
+		a->mac1 = mac_of(mac1_key, a, offsetof(struct handshake_answer, mac1));
+		r->send_len = sizeof(*a);
+		r->agreed = told == HANDSHAKE_FINE;
+	}
+	primitive_forget(ephemeral, sizeof(ephemeral));
+	noise_forget(&noise);
+	if (told != HANDSHAKE_FINE) {
+		p->refused++;
+		/* somebody without a good key must not change what people are told of others */
+		if (told != HANDSHAKE_KEY_REFUSED || p->trouble == HANDSHAKE_NO_ANSWER)
+			p->trouble = as_seen_here(told);
+	}
+	if (!r->agreed)
+		return;
+	p->stamp_taken = wire_be64(first.terms.time);
+	p->agreed++;
+	p->trouble = HANDSHAKE_FINE;
+	r->peer_index = wire_be32(m->head.index);
+	r->peer_lanes = first.terms.lanes;
+	r->peer_epoch = wire_be32(first.terms.epoch);
+}
+
+void
+handshake_message(const struct handshake_self *s, struct handshake_peer *p,
+	struct handshake_time now, const void *message, uint32_t len, struct handshake_result *r)
+{
+	*r = (struct handshake_result){0};
+	if (!handshake_check(message, len, s->mac1_key))
+		return;
+	switch (handshake_step_of(message)) {
+	case HANDSHAKE_INIT:
+		take_init(s, p, now, message, r);
+		break;
+	case HANDSHAKE_ANSWER:
+		take_answer(s, p, now, message, r);
+		break;
+	case HANDSHAKE_COOKIE:
+		take_cookie(s, p, now, message, r);
+		break;
+	case HANDSHAKE_ASK:
+		put_tell(s, message, r);
+		break;
+	case HANDSHAKE_TELL:
+		take_tell(s, p, now, message, r);
+		break;
+	default:
+		break;
+	}
+}
+
+/* ------------------------------------------------------------------ for people */
+
+static const struct {
+	const char *name, *text;
+} troubles[HANDSHAKE_TROUBLES] = {
+	[HANDSHAKE_FINE] = {"fine", "keys are agreed on, or nobody has asked yet"},
+	[HANDSHAKE_KEY_REFUSED] = {"key refused",
+		"it does not take this node's key: give it this node's public key in [nodes] "
+		"(key=, pmx-ctl key public), or a certificate of its authority"},
+	[HANDSHAKE_CERT_EXPIRED] = {"certificate expired",
+		"it refuses this node's certificate, which has expired: pmx-ctl key certify makes "
+		"another one"},
+	[HANDSHAKE_CERT_NOT_YET] = {"certificate not valid yet",
+		"it refuses this node's certificate, which is not valid yet by its clock: set the "
+		"clocks (timedatectl)"},
+	[HANDSHAKE_REVOKED] = {"key revoked",
+		"this node's key is revoked there: make another one, pmx-ctl key generate"},
+	[HANDSHAKE_MODES_DIFFER] = {"modes differ",
+		"its security.mode is another one: give both the same"},
+	[HANDSHAKE_CLOCK] = {"clock went back",
+		"this node's clock is behind what it was: it goes on by itself, but certificates "
+		"need the right time (timedatectl)"},
+	[HANDSHAKE_NO_ANSWER] = {"no answer",
+		"it does not answer: is it there, with security.mode, and has it this node in "
+		"[nodes]?"},
+	[HANDSHAKE_OTHER_KEY] = {"other key",
+		"it has another key than key= in [nodes] says, or somebody speaks for it: compare "
+		"with pmx-ctl key public there"},
+	[HANDSHAKE_OTHER_CLUSTER] = {"other cluster secret",
+		"its answer cannot be opened: the files of security.cluster differ"},
+	[HANDSHAKE_PEER_EXPIRED] = {"its certificate expired",
+		"its certificate has expired: make it another one, pmx-ctl key certify"},
+	[HANDSHAKE_PEER_NOT_YET] = {"its certificate not valid yet",
+		"its certificate is not valid yet by this node's clock: set the clocks "
+		"(timedatectl)"},
+	[HANDSHAKE_PEER_FORGED] = {"its key is unknown",
+		"its key is neither in [nodes] (key=) nor certified by security.authority for that "
+		"number"},
+	[HANDSHAKE_PEER_REVOKED] = {"its key is revoked",
+		"its key is in security.revoked: it must have another one"},
+	[HANDSHAKE_UNSEALED] = {"peer is unsealed",
+		"it sends frames without a seal: it has security.mode = off"},
+};
+
+const char *
+handshake_trouble_name(enum handshake_trouble t)
+{
+	return t < HANDSHAKE_TROUBLES ? troubles[t].name : "unknown";
+}
+
+const char *
+handshake_trouble_text(enum handshake_trouble t)
+{
+	return t < HANDSHAKE_TROUBLES ? troubles[t].text : "";
+}

@@ -1,0 +1,531 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * See keeper.h.
+ *
+ * Design notes
+ * 1. Lanes leave messages in rings of their own (struct sealed_mail) and ring an eventfd. What the
+ *    keeper wants of a lane it asks by node_command(): then no lane has a lock or waits.
+ * 2. Who answers installs the keys before the answer leaves, since the first frame with them may
+ *    be there at once.
+ * 3. A primary that takes over agrees on keys anew: no key ever leaves its process, and no count
+ *    of frames can begin again.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rte_cycles.h>
+
+#include "base/clock.h"
+#include "base/secret.h"
+#include "engine/sealed.h"
+#include "node/keeper.h"
+#include "node/node.h"
+
+#define COOKIE_SECRET_US 120000000
+#define RETIRE_US        10000000
+
+struct peer_keys {
+	struct handshake_peer handshake;
+	uint64_t agreed_at; /* us; 0: never */
+	bool listed;        /* in struct keeper.asking */
+};
+
+struct keeper {
+	struct node *node;
+	pthread_mutex_t lock; /* of all that follows */
+	struct handshake_self self;
+	struct peer_keys *peers; /* by node */
+	uint16_t *asking;        /* nodes that are being asked */
+	uint32_t asking_count;
+	uint64_t cookie_at, retire_at;
+	pthread_t thread;
+	bool runs;
+	_Atomic bool stop;
+	int bell;
+};
+
+static void
+draw(void *arg, void *bytes, size_t len)
+{
+	(void)arg;
+	if (getrandom(bytes, len, 0) != (ssize_t)len)
+		abort(); /* up to 256 bytes it cannot fail once the system is up */
+}
+
+static struct handshake_time
+time_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (struct handshake_time){(uint64_t)clock_us(),
+		(uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec};
+}
+
+/* ------------------------------------------------------------------ files */
+
+static int
+read_authority(const char *text, uint8_t key[KEY_BYTES], char *error, uint32_t error_len)
+{
+	return key_from_text(text, key) ? 0 : key_read_public(text, key, error, error_len);
+}
+
+/* Read what [security] names into *s, which is zeroed before. s->revoked is to be freed, also after
+ * an error. */
+static int
+read_files(const struct config *c, struct handshake_self *s, char *error, uint32_t error_len)
+{
+	int e = key_read(KEY_NODE, c->security_key, s->secret, error, error_len);
+
+	if (e == 0 && key_public(KEY_NODE, s->secret, s->public_key) != 0)
+		e = -EINVAL;
+	if (e == 0 && *c->security_cluster != 0)
+		e = key_read(KEY_CLUSTER, c->security_cluster, s->cluster, error, error_len);
+	if (e == 0 && *c->security_authority != 0) {
+		e = read_authority(c->security_authority, s->authority, error, error_len);
+		s->has_authority = e == 0;
+	}
+	if (e == 0 && *c->security_certificate != 0) {
+		e = certificate_read(c->security_certificate, s->certificate, error, error_len);
+		s->has_certificate = e == 0;
+	}
+	if (e == 0 && *c->security_revoked != 0)
+		e = revoked_read(c->security_revoked, &s->revoked, &s->revoked_count, error,
+			error_len);
+	return e;
+}
+
+/* Check that this node's certificate is its own. */
+static int
+check_certificate(const struct config *c, const struct handshake_self *s, char *error,
+	uint32_t error_len)
+{
+	struct certificate own;
+
+	if (!s->has_certificate || !s->has_authority)
+		return 0;
+	switch (certificate_check(s->certificate, s->authority, time_now().wall / 1000000000u,
+		&own)) {
+	case CERTIFICATE_MALFORMED:
+	case CERTIFICATE_FORGED:
+		snprintf(error, error_len, "%s: is not signed by security.authority",
+			c->security_certificate);
+		return -EINVAL;
+	case CERTIFICATE_EXPIRED:
+		snprintf(error, error_len, "%s: has expired: make another one, pmx-ctl key certify",
+			c->security_certificate);
+		return -EINVAL;
+	default:
+		break;
+	}
+	if (own.node != c->id || memcmp(own.public_key, s->public_key, KEY_BYTES) != 0) {
+		snprintf(error, error_len, "%s: is node %u's, %s", c->security_certificate, own.node,
+			own.node != c->id ? "not this node's" : "but of another key");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/* Read and check the files. What *s had is kept if that fails. */
+static int
+take_files(const struct config *c, struct handshake_self *s, char *error, uint32_t error_len)
+{
+	struct handshake_self now = {
+		.node = (uint16_t)c->id,
+		.mode = (enum seal_mode)c->security,
+		.lanes = (uint8_t)c->lanes,
+		.epoch = s->epoch,
+		.random = draw,
+	};
+	int e = read_files(c, &now, error, error_len);
+
+	if (e == 0)
+		e = check_certificate(c, &now, error, error_len);
+	if (e == 0) {
+		handshake_mac1_key(now.public_key, now.mac1_key);
+		free(s->revoked);
+		*s = now;
+	} else {
+		free(now.revoked);
+	}
+	key_forget(&now, sizeof(now));
+	return e;
+}
+
+int
+keeper_check(const struct config *c, char *error, uint32_t error_len)
+{
+	struct handshake_self s = {0};
+
+	if (c->security == SEAL_OFF)
+		return 0;
+	const int e = take_files(c, &s, error, error_len);
+
+	free(s.revoked);
+	key_forget(&s, sizeof(s));
+	return e;
+}
+
+/* ------------------------------------------------------------------ commands to lanes */
+
+static void
+free_retired(const struct command *cmd)
+{
+	for (unsigned i = 0; i < RTE_DIM(cmd->retired); i++)
+		sealed_keys_free(cmd->retired[i]);
+}
+
+static void
+send(struct keeper *k, uint16_t node, const struct handshake_result *r)
+{
+	struct command cmd = {
+		.op = COMMAND_KEYS_FRAME,
+		.node = node,
+		.attempt = k->peers[node].handshake.attempts,
+		.message = r->send,
+		.len = r->send_len,
+	};
+
+	node_command(k->node, &cmd, true);
+}
+
+/* Give the lanes their parts of the keys. A lane that does not take them asks again. */
+static void
+install(struct keeper *k, uint16_t node, const struct handshake_result *r)
+{
+	for (uint32_t lane = 0; lane < k->node->config.lanes; lane++) {
+		struct command cmd = {
+			.op = COMMAND_KEYS,
+			.ctx = (uint16_t)lane,
+			.keys = sealed_keys_make(r, node, lane),
+		};
+
+		if (cmd.keys == NULL)
+			continue;
+		if (node_command(k->node, &cmd, true) == 0)
+			free_retired(&cmd);
+		else
+			sealed_keys_free(cmd.keys);
+	}
+	k->peers[node].agreed_at = (uint64_t)clock_us();
+}
+
+static void
+retire(struct keeper *k, uint16_t node, enum command_op op)
+{
+	for (uint32_t lane = 0; lane < k->node->config.lanes; lane++) {
+		struct command cmd = {.op = op, .ctx = (uint16_t)lane, .node = node};
+
+		if (node_command(k->node, &cmd, true) == 0)
+			free_retired(&cmd);
+	}
+	if (op == COMMAND_KEYS_ALL)
+		k->peers[node].agreed_at = 0;
+}
+
+/* Do what a handshake came to: note 2. */
+static void
+act(struct keeper *k, uint16_t node, struct handshake_result *r)
+{
+	struct peer_keys *p = &k->peers[node];
+
+	if (r->agreed)
+		install(k, node, r);
+	if (r->send_len != 0)
+		send(k, node, r);
+	key_forget(&r->keys, sizeof(r->keys));
+	if (p->handshake.asking && !p->listed) {
+		p->listed = true;
+		k->asking[k->asking_count++] = node;
+	}
+}
+
+/* ------------------------------------------------------------------ the thread */
+
+static void
+take_mail(struct keeper *k, const struct sealed_mail *m)
+{
+	struct handshake_peer *p = &k->peers[m->node].handshake;
+	struct handshake_result r;
+
+	if (m->len != 0)
+		handshake_message(&k->self, p, time_now(), m->message, m->len, &r);
+	else
+		handshake_want(&k->self, p, time_now(), &r);
+	act(k, m->node, &r);
+	if (m->unsealed && p->trouble != HANDSHAKE_FINE && p->agreed == 0)
+		p->trouble = HANDSHAKE_UNSEALED;
+}
+
+static void
+take_all_mail(struct keeper *k)
+{
+	struct sealed_mail m;
+
+	for (uint32_t lane = 0; lane < k->node->config.lanes; lane++) {
+		while (!atomic_load(&k->stop) && sealed_mail_take(k->node->engines[lane].sealed, &m))
+			take_mail(k, &m);
+	}
+}
+
+static void
+tick(struct keeper *k)
+{
+	for (uint32_t i = 0; i < k->asking_count && !atomic_load(&k->stop);) {
+		const uint16_t node = k->asking[i];
+		struct handshake_result r;
+
+		handshake_tick(&k->self, &k->peers[node].handshake, time_now(), &r);
+		act(k, node, &r);
+		if (k->peers[node].handshake.asking) {
+			i++;
+			continue;
+		}
+		k->peers[node].listed = false;
+		k->asking[i] = k->asking[--k->asking_count];
+	}
+}
+
+/* Draw new secrets for cookies, and have the lanes give up keys that are too old. */
+static void
+look_after(struct keeper *k, uint64_t now)
+{
+	const uint32_t nodes = k->node->config.nodes_max;
+
+	if (now >= k->cookie_at) {
+		uint64_t secret[2];
+
+		draw(NULL, secret, sizeof(secret));
+		for (uint32_t lane = 0; lane < k->node->config.lanes; lane++) {
+			for (unsigned i = 0; i < 2; i++)
+				atomic_store(&k->node->engines[lane].sealed->cookie_secret[i],
+					secret[i]);
+		}
+		k->cookie_at = now + COOKIE_SECRET_US;
+	}
+	if (now < k->retire_at)
+		return;
+	k->retire_at = now + RETIRE_US;
+	for (uint32_t i = 0; i < nodes && !atomic_load(&k->stop); i++) {
+		struct peer_keys *p = &k->peers[i];
+
+		if (p->agreed_at == 0 || now - p->agreed_at < SEALED_DEAD * UINT64_C(1000000))
+			continue;
+		retire(k, (uint16_t)i, COMMAND_KEYS_OLD);
+		p->agreed_at = 0;
+	}
+}
+
+/* Return how long the thread may sleep, ms. */
+static int
+time_to_sleep(const struct keeper *k)
+{
+	uint64_t first = k->retire_at < k->cookie_at ? k->retire_at : k->cookie_at;
+	const uint64_t now = (uint64_t)clock_us();
+
+	for (uint32_t i = 0; i < k->asking_count; i++) {
+		const uint64_t at = handshake_deadline(&k->peers[k->asking[i]].handshake);
+
+		first = at < first ? at : first;
+	}
+	return first <= now ? 0 : (int)((first - now) / 1000 + 1);
+}
+
+static void *
+keep(void *arg)
+{
+	struct keeper *k = arg;
+	struct pollfd bell = {.fd = k->bell, .events = POLLIN};
+
+	pthread_setname_np(pthread_self(), "pmx-keys");
+	while (!atomic_load(&k->stop)) {
+		eventfd_t rung;
+
+		pthread_mutex_lock(&k->lock);
+		look_after(k, (uint64_t)clock_us());
+		take_all_mail(k);
+		tick(k);
+		const int ms = time_to_sleep(k);
+
+		pthread_mutex_unlock(&k->lock);
+		poll(&bell, 1, ms);
+		eventfd_read(k->bell, &rung);
+	}
+	return NULL;
+}
+
+/* ------------------------------------------------------------------ begin, end, change */
+
+static int
+fail(struct node *n, int e, const char *what, char *error, uint32_t error_len)
+{
+	snprintf(error, error_len, "%s", what);
+	keeper_end(n);
+	return e;
+}
+
+/* Tell the lanes by which MAC1 they know messages to this node. */
+static void
+tell_lanes(struct keeper *k)
+{
+	for (uint32_t lane = 0; lane < k->node->config.lanes; lane++) {
+		for (unsigned i = 0; i < 2; i++)
+			atomic_store(&k->node->engines[lane].sealed->mac1_key[i],
+				k->self.mac1_key[i]);
+	}
+}
+
+/* Set what [nodes] says of a peer's key, and return whether it has changed. */
+static bool
+set_peer_key(struct keeper *k, uint16_t node)
+{
+	const struct config_peer *c = &k->node->config.peers[node];
+	struct handshake_peer *p = &k->peers[node].handshake;
+	const bool has = c->links != 0 && c->has_key;
+
+	p->node = node;
+	if (p->pinned == has &&
+		(has ? memcmp(p->public_key, c->key, KEY_BYTES) == 0
+		     : c->links != 0 || !p->has_key))
+		return false;
+	handshake_peer_key(p, has ? c->key : NULL);
+	return true;
+}
+
+int
+keeper_begin(struct node *n, char *error, uint32_t error_len)
+{
+	const struct config *c = &n->config;
+	struct keeper *k;
+	int e;
+
+	if (c->security == SEAL_OFF)
+		return 0;
+	k = n->keeper = secret_alloc(sizeof(*k));
+	if (k == NULL)
+		return fail(n, -ENOMEM, "no memory for keys", error, error_len);
+	k->node = n;
+	k->self.epoch = n->epoch;
+	pthread_mutex_init(&k->lock, NULL);
+	k->bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	e = take_files(c, &k->self, error, error_len);
+	if (e != 0) {
+		keeper_end(n);
+		return e;
+	}
+	k->peers = secret_alloc(sizeof(*k->peers) * c->nodes_max);
+	k->asking = calloc(c->nodes_max, sizeof(*k->asking));
+	if (k->peers == NULL || k->asking == NULL || k->bell < 0)
+		return fail(n, -ENOMEM, "no memory for the keys of limits.nodes", error, error_len);
+	for (uint32_t i = 0; i < c->nodes_max; i++) {
+		k->peers[i].handshake.node = (uint16_t)i;
+		set_peer_key(k, (uint16_t)i);
+	}
+	for (uint32_t lane = 0; lane < c->lanes; lane++) {
+		if (sealed_make(&n->engines[lane], k->self.mode, k->bell) != 0)
+			return fail(n, -ENOMEM, "no memory for the keys of a lane", error, error_len);
+	}
+	/* frames to several nodes at once have no key */
+	for (unsigned i = 0; i < n->link_count; i++)
+		n->links[i].multicast = false;
+	tell_lanes(k);
+	k->retire_at = (uint64_t)clock_us() + RETIRE_US;
+	look_after(k, (uint64_t)clock_us());
+	e = pthread_create(&k->thread, NULL, keep, k);
+	k->runs = e == 0;
+	return e == 0 ? 0 : fail(n, -e, "no thread for keys", error, error_len);
+}
+
+void
+keeper_end(struct node *n)
+{
+	struct keeper *k = n->keeper;
+
+	if (k == NULL)
+		return;
+	atomic_store(&k->stop, true);
+	/* a command that a lane does not take any more returns by this */
+	for (uint32_t lane = 0; n->engines != NULL && lane < n->config.lanes; lane++)
+		atomic_store(&n->engines[lane].stop, true);
+	if (k->runs) {
+		eventfd_write(k->bell, 1);
+		pthread_join(k->thread, NULL);
+	}
+	for (uint32_t lane = 0; n->engines != NULL && lane < n->config.lanes; lane++)
+		sealed_free(&n->engines[lane]);
+	close(k->bell);
+	free(k->asking);
+	free(k->self.revoked);
+	pthread_mutex_destroy(&k->lock);
+	secret_free(k->peers, sizeof(*k->peers) * n->config.nodes_max);
+	secret_free(k, sizeof(*k));
+	n->keeper = NULL;
+}
+
+int
+keeper_reload(struct node *n, const struct config *files, char *error, uint32_t error_len)
+{
+	struct keeper *k = n->keeper;
+	struct config c = n->config;
+
+	if (k == NULL)
+		return 0;
+	memcpy(c.security_key, files->security_key, sizeof(c.security_key));
+	memcpy(c.security_cluster, files->security_cluster, sizeof(c.security_cluster));
+	memcpy(c.security_authority, files->security_authority, sizeof(c.security_authority));
+	memcpy(c.security_certificate, files->security_certificate,
+		sizeof(c.security_certificate));
+	memcpy(c.security_revoked, files->security_revoked, sizeof(c.security_revoked));
+	pthread_mutex_lock(&k->lock);
+	uint8_t own[KEY_BYTES];
+
+	memcpy(own, k->self.public_key, sizeof(own));
+	const int e = take_files(&c, &k->self, error, error_len);
+	const bool all = memcmp(own, k->self.public_key, sizeof(own)) != 0;
+
+	tell_lanes(k);
+	for (uint32_t i = 0; e == 0 && i < c.nodes_max; i++) {
+		struct handshake_peer *p = &k->peers[i].handshake;
+		const bool bad = p->has_key && handshake_revoked(&k->self, p->public_key);
+
+		if (!set_peer_key(k, (uint16_t)i) && !all && !bad)
+			continue;
+		if (all || bad)
+			handshake_peer_key(p, p->pinned ? p->public_key : NULL);
+		if (k->peers[i].agreed_at != 0)
+			retire(k, (uint16_t)i, COMMAND_KEYS_ALL);
+	}
+	pthread_mutex_unlock(&k->lock);
+	return e;
+}
+
+bool
+keeper_view(const struct node *n, uint16_t node, struct keeper_view *out)
+{
+	struct keeper *k = n->keeper;
+
+	if (k == NULL || node >= n->config.nodes_max)
+		return false;
+	pthread_mutex_lock(&k->lock);
+	const struct peer_keys *p = &k->peers[node];
+	const uint64_t age = (uint64_t)clock_us() - p->agreed_at;
+
+	*out = (struct keeper_view){
+		.trouble = p->handshake.trouble,
+		.has_keys = p->agreed_at != 0 && age < SEALED_DEAD * UINT64_C(1000000),
+		.age_s = (uint32_t)(age / 1000000),
+		.agreed = p->handshake.agreed,
+		.refused = p->handshake.refused,
+		.unreadable = p->handshake.unreadable,
+		.pinned = p->handshake.pinned,
+	};
+	pthread_mutex_unlock(&k->lock);
+	return true;
+}
