@@ -163,13 +163,13 @@ capture_in_ends(struct engine *e, const struct capture_look *look)
 }
 
 void
-capture_out(struct engine *e, unsigned link, struct tx_queue *q)
+capture_out(struct engine *e, unsigned link, struct tx_queue *q, unsigned to)
 {
-	for (unsigned i = q->captured; i < q->n; i++) {
+	for (unsigned i = q->captured; i < to; i++) {
 		const struct capture_record *record = record_begins(e, link, q->m[i], CAPTURE_OUT);
 
 		if (record != NULL)
 			record_ends(e, record);
 	}
-	q->captured = q->n;
+	q->captured = to;
 }

@@ -30,7 +30,7 @@ struct capture_look {
 void capture_in_begins(struct engine *e, const struct link *l, const struct rte_mbuf *m,
 	struct capture_look *look);
 void capture_in_ends(struct engine *e, const struct capture_look *look);
-/* Copy those frames of a link's queue that were not copied yet. */
-void capture_out(struct engine *e, unsigned link, struct tx_queue *q);
+/* Copy those of the first `to` frames of a link's queue that were not copied yet. */
+void capture_out(struct engine *e, unsigned link, struct tx_queue *q, unsigned to);
 
 #endif

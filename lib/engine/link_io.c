@@ -515,19 +515,23 @@ frames_out(struct engine *e, unsigned n)
 
 /* Lane 0 fetches the frames that lanes without a transmit queue left for it. */
 static void
-take_handover(struct node *n, unsigned link, struct tx_queue *q)
+take_handover(struct engine *e, unsigned link, struct tx_queue *q)
 {
+	struct node *n = e->node;
+
+	while (unlikely(e->sealed != NULL) && q->sealed < q->n) /* each lane seals its own */
+		sealed_out(e, link, q);
 	unsigned k = rte_ring_dequeue_burst(n->handover[link], (void **)&q->m[q->n],
 		TX_QUEUE - q->n, NULL);
 
 	q->n += k;
-	q->sealed = q->n; /* each lane seals its own */
+	q->sealed = q->n;
 }
 
 static unsigned
-give_handover(struct node *n, unsigned link, struct tx_queue *q)
+give_handover(struct node *n, unsigned link, struct rte_mbuf **m, unsigned count)
 {
-	unsigned k = rte_ring_enqueue_burst(n->handover[link], (void **)q->m, q->n, NULL);
+	unsigned k = rte_ring_enqueue_burst(n->handover[link], (void **)m, count, NULL);
 
 	engine_wake(&n->engines[0]);
 	return k;
@@ -730,6 +734,34 @@ drop_stuck(struct engine *e, struct tx_queue *q, unsigned sent)
 	return true;
 }
 
+/* Give a link, or lane 0, the frames of a queue from one on, up to another. Return how many it
+ * took. */
+static inline unsigned
+give(struct engine *e, unsigned link, struct tx_queue *q, unsigned from, unsigned to)
+{
+	struct link *l = &e->node->links[link];
+	const bool own = e->lane < l->tx_queues;
+
+	/* lane 0 captures what others leave for it */
+	if (unlikely(e->capture != NULL) && own)
+		capture_out(e, link, q, to);
+	return likely(own) ? l->ops->tx(l, (uint16_t)e->lane, &q->m[from], (uint16_t)(to - from))
+			   : give_handover(e->node, link, &q->m[from], to - from);
+}
+
+/* The same for all frames of a queue, each of which is sealed before. */
+static __rte_noinline unsigned
+give_sealed(struct engine *e, unsigned link, struct tx_queue *q)
+{
+	unsigned sent = 0;
+
+	do {
+		sealed_out(e, link, q);
+		sent += give(e, link, q, sent, q->sealed);
+	} while (sent == q->sealed && sent < q->n);
+	return sent;
+}
+
 /* Give the links the frames that wait for them. Return true if all went. */
 static bool
 flush_links(struct engine *e)
@@ -739,20 +771,13 @@ flush_links(struct engine *e)
 
 	for (unsigned i = 0; i < n->link_count; i++) {
 		struct tx_queue *q = &e->txq[i];
-		struct link *l = &n->links[i];
-		bool own = e->lane < l->tx_queues;
 
-		if (unlikely(e->sealed != NULL))
-			sealed_out(e, i, q);
 		if (unlikely(n->handover[i] != NULL) && e->lane == 0)
-			take_handover(n, i, q);
+			take_handover(e, i, q);
 		if (q->n == 0)
 			continue;
-		/* lane 0 captures what others leave for it */
-		if (unlikely(e->capture != NULL) && own)
-			capture_out(e, i, q);
-		unsigned sent = likely(own) ? l->ops->tx(l, (uint16_t)e->lane, q->m, (uint16_t)q->n)
-					    : give_handover(n, i, q);
+		const unsigned sent = likely(e->sealed == NULL) ? give(e, i, q, 0, q->n)
+								: give_sealed(e, i, q);
 
 		if (likely(sent == q->n)) {
 			q->n = q->captured = q->sealed = 0;

@@ -465,15 +465,20 @@ void
 sealed_out(struct engine *e, unsigned link, struct tx_queue *q)
 {
 	const uint32_t encap = config_encap_bytes(e->node->links[link].config.encap);
-	unsigned n = q->sealed;
+	uint32_t bytes = 0;
 
-	for (unsigned i = q->sealed; i < q->n; i++) {
-		struct rte_mbuf *m = seal_one(e, link, q->m[i], encap);
+	while (q->sealed < q->n && bytes < SEALED_AT_ONCE) {
+		struct rte_mbuf *m = seal_one(e, link, q->m[q->sealed], encap);
 
-		if (likely(m != NULL))
-			q->m[n++] = m;
+		if (likely(m != NULL)) {
+			bytes += m->pkt_len;
+			q->m[q->sealed++] = m;
+			continue;
+		}
+		q->n--;
+		memmove(&q->m[q->sealed], &q->m[q->sealed + 1],
+			(q->n - q->sealed) * sizeof(q->m[0]));
 	}
-	q->n = q->sealed = n;
 }
 
 /* ------------------------------------------------------------------ new keys */

@@ -24,6 +24,7 @@
 #include "seal/seal.h"
 
 #define SEALED_MAIL  64     /* messages of a lane that the keeper has not taken yet */
+#define SEALED_AT_ONCE 8192
 #define SEALED_SOON  120    /* s: age at which who began keys wants others */
 #define SEALED_DEAD  180    /* s: age from which keys are not used */
 
@@ -83,7 +84,8 @@ bool sealed_mail_take(struct sealed_lane *s, struct sealed_mail *out);
 /* Open a frame that a link has received, whose data begins with the PM header. Return false if it
  * was not for the core: then it is freed. */
 bool sealed_in(struct engine *e, struct rte_mbuf *m);
-/* Seal the frames of a link's queue that are not sealed yet. Those that cannot be are lost. */
+/* Seal the next frames of a link's queue that are not sealed yet, some SEALED_AT_ONCE bytes of them:
+ * what is ready goes while others are being sealed. Those that cannot be sealed are lost. */
 void sealed_out(struct engine *e, unsigned link, struct tx_queue *q);
 
 /* Carry out one of COMMAND_KEYS*: take new keys, give up old ones, which come back in cmd->retired,
