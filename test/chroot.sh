@@ -109,7 +109,7 @@ inside() { enter "" "$@"; }
 
 needed() {
 	case $release-$mode in
-	arm64-*) echo dash,bash,coreutils,findutils,grep,sed,mawk,diffutils,base-files,libc-bin,procps,iproute2,meson,ninja-build,pkg-config,gcc-aarch64-linux-gnu,binutils-aarch64-linux-gnu,qemu-user-static,python3,libc6-dev:arm64,libdpdk-dev:arm64,libjansson-dev:arm64,libcmocka-dev:arm64,libnuma-dev:arm64 ;;
+	arm64-*) echo dash,bash,coreutils,findutils,grep,sed,mawk,diffutils,base-files,libc-bin,procps,iproute2,meson,ninja-build,pkg-config,gcc-aarch64-linux-gnu,binutils-aarch64-linux-gnu,qemu-user-static,python3,libc6-dev:arm64,libdpdk-dev:arm64,libjansson-dev:arm64,libcmocka-dev:arm64,libnuma-dev:arm64,libssl-dev:arm64 ;;
 	*-booted) echo systemd,systemd-sysv,dbus,ca-certificates,procps,gcc,libc6-dev,pkgconf ;;
 	*) echo git,sudo,ca-certificates ;;
 	esac

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the sources of pmx-ctl share. The program is one process and one thread; it only reads:
- * the telemetry socket of a primary, /proc and /sys.
+ * What the sources of pmx-ctl share. The program is one process and one thread; it only reads,
+ * but for what key.c writes: the telemetry socket of a primary, /proc and /sys.
  *
  *   main.c        options and commands          stat.c         stat, drops: counters
  *   print.c       output, members of answers    found.c        doctor: findings, files of /sys
@@ -16,6 +16,7 @@
  *   plan.c        plan: collectives on a topology
  *   topology.c    topology: a topology's picture
  *   links.c       links: traffic, and which are dead
+ *   key.c         key: files of keys and certificates
  */
 #ifndef PMX_CTL_H
 #define PMX_CTL_H
@@ -40,7 +41,7 @@ struct options {
 	double watch_s;      /* stat: 0 = once; top */
 	const char *context; /* ping: one of that node, by its number; capture */
 	const char *peer;    /* capture: a node's number */
-	const char *file;    /* capture: what is written; others: --watch as text */
+	const char *file;    /* capture, key: what is written; others: --watch as text */
 	bool batch;          /* top: print */
 	unsigned times;      /* top, ping: how often; capture: frames; 0: without end */
 	uint32_t drain_us;   /* freeze: 0 = PMX_DRAIN_US */
@@ -51,7 +52,11 @@ struct options {
 		const char *steps;       /* of which rank */
 		const char *save, *load; /* files of a plan */
 		const char *svg;         /* topology: where the picture goes */
-	} plan;
+	} plan;                          /* kind: key as well */
+	struct key_options {
+		const char *authority; /* a file; show: or a public key */
+		const char *node, *name, *days;
+	} key;
 };
 
 enum verdict {
@@ -192,6 +197,11 @@ int show_groups(struct session *s, const struct options *o);
 
 /* Find out whether a node answers, named by number, name or address. Return the exit code. */
 int ping_node(const struct options *o, const char *which);
+
+/* ------------------------------------------------------------------ key.c */
+
+/* Run a command on keys: its name and its arguments. Return the exit code. */
+int key_command(const struct options *o, int count, char **words);
 
 /* ------------------------------------------------------------------ capture.c */
 

@@ -145,6 +145,19 @@ static const struct command {
 			"running primary\n",
 	},
 	{
+		.name = "key",
+		.help = "  key WHAT         keys of nodes, and certificates of them; needs no "
+			"running primary\n"
+			"    generate FILE  a new secret; --kind node|authority|cluster (node)\n"
+			"    public FILE    its public key\n"
+			"    certify PUBLIC --authority FILE --node N -w FILE  a certificate for a "
+			"node's public key\n"
+			"    --name NAME    of the node; --days N (30)\n"
+			"    show FILE      what it is; with --authority KEY, whether that one "
+			"signed it\n"
+			"    revoke FILE PUBLIC  adds a key to a list of those that are revoked\n",
+	},
+	{
 		.name = "plan",
 		.run = show_plan,
 		.help = "  plan             how a collective would go on a network; needs no "
@@ -283,7 +296,9 @@ static const struct option longs[] = {{"instance", required_argument, NULL, 'i'}
 	{"context", required_argument, NULL, 'x'}, {"peer", required_argument, NULL, 'p'},
 	{"count", required_argument, NULL, 'c'}, {"write", required_argument, NULL, 'w'},
 	{"batch", no_argument, NULL, 'b'}, {"times", required_argument, NULL, 'T'},
-	{"hold", no_argument, NULL, 'H'}, {"processes", no_argument, NULL, 'P'}, {0}};
+	{"hold", no_argument, NULL, 'H'}, {"processes", no_argument, NULL, 'P'},
+	{"authority", required_argument, NULL, 'A'}, {"node", required_argument, NULL, 'N'},
+	{"name", required_argument, NULL, 'M'}, {"days", required_argument, NULL, 'D'}, {0}};
 
 /* Return where the text of an option goes, or NULL if it is none that has a text. */
 static const char **
@@ -296,7 +311,7 @@ place_of(struct options *o, int option)
 		return &o->context;
 	case 'p':
 		return &o->peer;
-	case 'w': /* seconds, unless the command is capture */
+	case 'w': /* seconds, unless the command is capture or key */
 		return &o->file;
 	case 't':
 		return &o->plan.topology;
@@ -318,6 +333,14 @@ place_of(struct options *o, int option)
 		return &o->plan.load;
 	case 'V':
 		return &o->plan.svg;
+	case 'A':
+		return &o->key.authority;
+	case 'N':
+		return &o->key.node;
+	case 'M':
+		return &o->key.name;
+	case 'D':
+		return &o->key.days;
 	default:
 		return NULL;
 	}
@@ -382,17 +405,25 @@ main(int argc, char **argv)
 		if (ends != 0)
 			return ends - 1;
 	}
-	if (o.file != NULL && (optind >= argc || strcmp(argv[optind], "capture") != 0) &&
+	const char *const name = optind < argc ? argv[optind] : "";
+	const bool key = strcmp(name, "key") == 0;
+
+	if (o.file != NULL && !key && strcmp(name, "capture") != 0 &&
 		read_seconds(o.file, &o.watch_s) != 0)
 		return 2;
-	const struct job_command *job = optind < argc ? job_command(argv[optind]) : NULL;
+	const struct job_command *job = job_command(name);
 
 	if ((o.drain_us != 0 || o.hold || o.processes) && (job == NULL || !job->stops))
-		return wrong("command", optind < argc ? argv[optind] : "",
+		return wrong("command", name,
 			"--drain, --hold and --processes are options of freeze and park");
+	if (!key && (o.key.authority || o.key.node || o.key.name || o.key.days))
+		return wrong("command", name,
+			"--authority, --node, --name and --days are options of key");
+	if (key)
+		return key_command(&o, argc - optind - 1, argv + optind + 1);
 	if (job != NULL && optind >= argc - 2)
 		return change_job(&o, job, argv[optind + 1]);
-	if (optind == argc - 2 && strcmp(argv[optind], "ping") == 0)
+	if (optind == argc - 2 && strcmp(name, "ping") == 0)
 		return ping_node(&o, argv[optind + 1]);
 	if (optind != argc - 1) {
 		print_usage(stderr);
@@ -400,5 +431,5 @@ main(int argc, char **argv)
 	}
 	/* if a primary ends while it is asked, that is an error, and must not end this program */
 	signal(SIGPIPE, SIG_IGN);
-	return run_named(argv[optind], &o);
+	return run_named(name, &o);
 }

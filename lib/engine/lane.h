@@ -342,7 +342,7 @@ enum command_op {
 	COMMAND_LOAD,                   /* preempt_load for them */
 };
 
-struct sealed_keys;
+struct keyring_keys;
 
 /* A request of another thread to a lane; engine_poll carries it out. */
 struct command {
@@ -365,7 +365,8 @@ struct command {
 	uint16_t node;            /* KEYS_* */
 	uint32_t attempt, len;    /* KEYS_FRAME: one with several links gets the next ones by others */
 	const void *message;      /* KEYS_FRAME */
-	struct sealed_keys *keys, *retired[4]; /* KEYS: from the keeper; KEYS*: back to it */
+	struct keyring_keys *keys;        /* KEYS */
+	struct keyring_keys *old_keys[4]; /* KEYS*: come out of use, and back to the keeper */
 	int result;
 	_Atomic bool done;
 };

@@ -9,7 +9,6 @@
 #include <rte_cycles.h>
 #include <rte_ether.h>
 
-#include "base/secret.h"
 #include "engine/encap.h"
 #include "engine/link_io.h"
 #include "engine/sealed.h"
@@ -17,70 +16,6 @@
 #define WANT_MS 20 /* at least, between two wishes for keys of a peer */
 #define INIT_MS 50 /* ... between two INITs of a peer that come without a cookie */
 #define OPEN_MS 5  /* ... between two messages of a peer that have no MAC1 */
-
-/* ------------------------------------------------------------------ keys */
-
-static size_t
-rounded(size_t bytes)
-{
-	return (bytes + 63) & ~(size_t)63;
-}
-
-struct sealed_keys *
-sealed_keys_make(const struct handshake_result *agreed, uint16_t node, unsigned own_lane)
-{
-	const struct cipher *c = cipher_best();
-	const uint8_t *sends = agreed->initiated ? agreed->keys.to_responder
-						 : agreed->keys.to_initiator;
-	const uint8_t *receives = agreed->initiated ? agreed->keys.to_initiator
-						    : agreed->keys.to_responder;
-	const size_t lanes = agreed->peer_lanes, each = rounded(c->key_bytes);
-	const size_t head = rounded(sizeof(struct sealed_keys)),
-		     windows = rounded(lanes * sizeof(struct seal_rx));
-	const size_t bytes = head + windows + 2 * lanes * each;
-	struct sealed_keys *k = secret_alloc(bytes);
-	uint8_t secret[CIPHER_KEY_BYTES], *at = (uint8_t *)k + head + windows;
-	bool ok = true;
-
-	if (k == NULL)
-		return NULL;
-	*k = (struct sealed_keys){
-		.node = node,
-		.initiated = agreed->initiated,
-		.lanes = agreed->peer_lanes,
-		.own_index = agreed->own_index,
-		.made_at = rte_rdtsc(),
-		.bytes = bytes,
-		.cipher = c,
-		.rx = (struct seal_rx *)((uint8_t *)k + head),
-	};
-	for (unsigned i = 0; i < lanes; i++, at += 2 * each) {
-		k->tx[i] = (struct seal_tx){at, 1, agreed->peer_index | own_lane};
-		k->rx[i].key = at + each;
-		handshake_lane_key(sends, own_lane, i, secret);
-		ok &= c->key_make(k->tx[i].key, secret);
-		handshake_lane_key(receives, i, own_lane, secret);
-		ok &= c->key_make(k->rx[i].key, secret);
-	}
-	primitive_forget(secret, sizeof(secret));
-	if (!ok) {
-		sealed_keys_free(k);
-		return NULL;
-	}
-	return k;
-}
-
-void
-sealed_keys_free(struct sealed_keys *k)
-{
-	if (k == NULL)
-		return;
-	for (unsigned i = 0; i < k->lanes; i++) {
-		k->cipher->key_end(k->tx[i].key);
-		k->cipher->key_end(k->rx[i].key);
-	}
-	secret_free(k, k->bytes);
-}
 
 int
 sealed_make(struct engine *e, enum seal_mode mode, int keeper)
@@ -90,10 +25,8 @@ sealed_make(struct engine *e, enum seal_mode mode, int keeper)
 	if (s == NULL)
 		return -1;
 	e->sealed = s;
-	s->cipher = cipher_best();
 	s->mode = mode;
-	s->soon = (int64_t)(SEALED_SOON * rte_get_tsc_hz());
-	s->dead = (int64_t)(SEALED_DEAD * rte_get_tsc_hz());
+	s->hz = rte_get_tsc_hz();
 	s->keeper = keeper;
 	s->mail = calloc(SEALED_MAIL, sizeof(*s->mail));
 	s->peers = calloc(e->nodes_max, sizeof(*s->peers));
@@ -101,20 +34,26 @@ sealed_make(struct engine *e, enum seal_mode mode, int keeper)
 	return s->mail != NULL && s->peers != NULL ? 0 : -1;
 }
 
+static void
+free_old(struct keyring_keys *old[KEYRING_OLD_MAX])
+{
+	for (unsigned i = 0; i < KEYRING_OLD_MAX; i++)
+		keyring_keys_free(old[i]);
+}
+
 void
 sealed_free(struct engine *e)
 {
 	struct sealed_lane *s = e->sealed;
+	struct keyring_keys *old[KEYRING_OLD_MAX];
 
 	if (s == NULL)
 		return;
 	for (uint32_t i = 0; s->peers != NULL && i < e->nodes_max; i++) {
 		struct sealed_peer *p = &s->peers[i];
 
-		sealed_keys_free(p->current);
-		sealed_keys_free(p->previous);
-		sealed_keys_free(p->next);
-		sealed_keys_free(p->oldest);
+		keyring_take(&p->keys, true, 0, s->hz, old);
+		free_old(old);
 		rte_pktmbuf_free(p->held);
 	}
 	free(s->peers);
@@ -250,45 +189,16 @@ handshake_in(struct engine *e, uint16_t node, const struct wire_hdr *h, uint32_t
 
 /* ------------------------------------------------------------------ receive */
 
-/* The lane's clock may be a little behind that of the thread which made them. */
-static inline int64_t
-age_of(const struct engine *e, const struct sealed_keys *k)
-{
-	return (int64_t)(e->now - k->made_at);
-}
-
-static inline bool
-is_theirs(const struct sealed_keys *k, uint32_t index)
-{
-	return k != NULL && k->own_index == (index & ~(HANDSHAKE_LANES_MAX - 1u)) &&
-		index % HANDSHAKE_LANES_MAX < k->lanes;
-}
-
-/* Use for sending what a frame has come with: note 3. */
-static __rte_noinline void
-promote(struct engine *e, struct sealed_peer *p)
-{
-	/* the oldest ones wait for the keeper, which frees them with the next ones; before that no
-	 * others can come here, since `next` is empty */
-	p->oldest = p->previous;
-	p->previous = p->current;
-	p->current = p->next;
-	p->next = NULL;
-	ENGINE_COUNT(e, keys_begun);
-}
-
 /* Return the keys that a frame of that node names, or NULL, having counted why. */
-static struct sealed_keys *
+static struct keyring_keys *
 keys_of(struct engine *e, uint16_t node, const struct wire_hdr *h)
 {
-	struct sealed_peer *p = &e->sealed->peers[node];
+	const struct sealed_peer *p = &e->sealed->peers[node];
 	const uint32_t index = wire_be32(h->session);
-	struct sealed_keys *k = is_theirs(p->current, index) ? p->current
-		: is_theirs(p->previous, index)              ? p->previous
-		: is_theirs(p->next, index)                  ? p->next
-							     : NULL;
+	struct keyring_keys *k = keyring_named(&p->keys, index, e->now, e->sealed->hz);
+	bool wants;
 
-	if (likely(k != NULL && age_of(e, k) < e->sealed->dead))
+	if (likely(k != NULL))
 		return k;
 	if (h->type == WIRE_HELLO && index == 0) {
 		ENGINE_COUNT(e, drop_unsealed);
@@ -298,7 +208,7 @@ keys_of(struct engine *e, uint16_t node, const struct wire_hdr *h)
 	ENGINE_COUNT(e, drop_key);
 	/* it may have keys of a life of this node that has ended; whoever has good ones does not
 	 * ask again because of a stranger's frame */
-	if (p->current == NULL || age_of(e, p->current) >= e->sealed->dead)
+	if (keyring_sealing(&p->keys, e->now, e->sealed->hz, &wants) == NULL)
 		want(e, node, false);
 	return NULL;
 }
@@ -340,7 +250,7 @@ sealed_in(struct engine *e, struct rte_mbuf *m)
 		handshake_in(e, node, h, m->data_len);
 		return drop(m);
 	}
-	struct sealed_keys *k = keys_of(e, node, h);
+	struct keyring_keys *k = keys_of(e, node, h);
 
 	if (unlikely(k == NULL))
 		return drop(m);
@@ -359,8 +269,8 @@ sealed_in(struct engine *e, struct rte_mbuf *m)
 		ENGINE_COUNT(e, drop_auth);
 		return drop(m);
 	}
-	if (unlikely(k == s->peers[node].next))
-		promote(e, &s->peers[node]);
+	if (unlikely(keyring_opened(&s->peers[node].keys, k)))
+		ENGINE_COUNT(e, keys_begun);
 	m->data_len = (uint16_t)(m->data_len - SEAL_TRAILER_BYTES);
 	m->pkt_len = m->data_len;
 	return likely(h->type != WIRE_KEYS) ? true : drop(m);
@@ -368,7 +278,7 @@ sealed_in(struct engine *e, struct rte_mbuf *m)
 
 /* ------------------------------------------------------------------ send */
 
-/* Keep a HELLO until there are keys: note 2. Only the last one counts. */
+/* Keep a HELLO until there are keys: note 1. Only the last one counts. */
 static void
 hold(struct sealed_peer *p, unsigned link, struct rte_mbuf *m)
 {
@@ -378,24 +288,22 @@ hold(struct sealed_peer *p, unsigned link, struct rte_mbuf *m)
 }
 
 /* Return keys for a frame to that node, or NULL: there are none yet. */
-static struct sealed_keys *
+static struct keyring_keys *
 keys_for(struct engine *e, uint16_t node)
 {
-	struct sealed_keys *k = e->sealed->peers[node].current;
-	const int64_t age = k != NULL ? age_of(e, k) : INT64_MAX, soon = e->sealed->soon;
+	struct sealed_lane *s = e->sealed;
+	bool wants;
+	struct keyring_keys *k = keyring_sealing(&s->peers[node].keys, e->now, s->hz, &wants);
 
-	if (likely(age < soon))
-		return k;
-	/* who began the keys asks first */
-	if (k == NULL || k->initiated || age >= soon + soon / 12)
+	if (unlikely(wants))
 		want(e, node, false);
-	return age < e->sealed->dead ? k : NULL;
+	return k;
 }
 
 /* Return a sealed copy of a frame, or NULL if it cannot be sent. The frame stays as it is: its
  * payload may be a buffer that an application still has, and that is sent again. */
 static struct rte_mbuf *
-sealed_copy(struct engine *e, struct sealed_keys *k, const struct rte_mbuf *m, uint32_t encap)
+sealed_copy(struct engine *e, struct keyring_keys *k, const struct rte_mbuf *m, uint32_t encap)
 {
 	struct rte_mbuf *out = rte_pktmbuf_alloc(e->node->pool);
 	uint8_t *to;
@@ -446,7 +354,7 @@ seal_one(struct engine *e, unsigned link, struct rte_mbuf *m, uint32_t encap)
 
 	if (unlikely(is_arp(m) || (h->type == WIRE_KEYS && h->payload_len != 0)))
 		return m; /* a message of a handshake protects itself */
-	struct sealed_keys *k = node < e->nodes_max ? keys_for(e, node) : NULL;
+	struct keyring_keys *k = node < e->nodes_max ? keys_for(e, node) : NULL;
 
 	if (unlikely(k == NULL)) {
 		ENGINE_COUNT(e, tx_no_key);
@@ -486,12 +394,13 @@ sealed_out(struct engine *e, unsigned link, struct tx_queue *q)
 /* Begin keys that this node has asked for: by an empty frame to each of the peer's lanes, and what
  * waited for them. */
 static void
-begin_keys(struct engine *e, const struct sealed_keys *k)
+begin_keys(struct engine *e, uint16_t node, uint8_t lanes)
 {
-	struct sealed_peer *p = &e->sealed->peers[k->node];
+	struct sealed_peer *p = &e->sealed->peers[node];
 
-	for (uint16_t lane = 0; lane < k->lanes; lane++)
-		engine_keys_frame(e, k->node, lane, NULL, 0);
+	ENGINE_COUNT(e, keys_begun);
+	for (uint16_t lane = 0; lane < lanes; lane++)
+		engine_keys_frame(e, node, lane, NULL, 0);
 	if (p->held == NULL)
 		return;
 	engine_queue_frame(e, p->held_link, p->held);
@@ -499,39 +408,20 @@ begin_keys(struct engine *e, const struct sealed_keys *k)
 }
 
 static void
-install(struct engine *e, struct command *cmd)
+take_keys(struct engine *e, struct command *cmd)
 {
-	struct sealed_keys *k = cmd->keys;
-	struct sealed_peer *p = &e->sealed->peers[k->node];
-
-	memset(cmd->retired, 0, sizeof(cmd->retired));
-	cmd->retired[0] = p->oldest;
-	p->oldest = NULL;
-	if (k->initiated) {
-		cmd->retired[1] = p->previous;
-		p->previous = p->current;
-		p->current = k;
-		ENGINE_COUNT(e, keys_begun);
-		begin_keys(e, k);
-	} else {
-		cmd->retired[1] = p->next;
-		p->next = k;
-	}
+	keyring_add(&e->sealed->peers[cmd->node].keys, cmd->keys, cmd->old_keys);
+	if (cmd->keys->initiated)
+		begin_keys(e, cmd->node, cmd->keys->lanes);
 }
 
 static void
-retire(struct engine *e, struct command *cmd, bool all)
+give_up_keys(struct engine *e, struct command *cmd)
 {
 	struct sealed_peer *p = &e->sealed->peers[cmd->node];
-	struct sealed_keys **const each[] = {&p->current, &p->previous, &p->next, &p->oldest};
+	const bool all = cmd->op == COMMAND_KEYS_ALL;
 
-	memset(cmd->retired, 0, sizeof(cmd->retired));
-	for (unsigned i = 0; i < RTE_DIM(each); i++) {
-		if (*each[i] == NULL || (!all && age_of(e, *each[i]) < e->sealed->dead))
-			continue;
-		cmd->retired[i] = *each[i];
-		*each[i] = NULL;
-	}
+	keyring_take(&p->keys, all, e->now, e->sealed->hz, cmd->old_keys);
 	if (all) {
 		rte_pktmbuf_free(p->held);
 		p->held = NULL;
@@ -542,11 +432,11 @@ void
 sealed_command(struct engine *e, struct command *cmd)
 {
 	e->now = rte_rdtsc();
+	cmd->result = 0;
 	if (cmd->op == COMMAND_KEYS)
-		install(e, cmd);
+		take_keys(e, cmd);
 	else if (cmd->op == COMMAND_KEYS_FRAME)
 		engine_keys_frame(e, cmd->node, cmd->attempt, cmd->message, cmd->len);
 	else
-		retire(e, cmd, cmd->op == COMMAND_KEYS_ALL);
-	cmd->result = 0;
+		give_up_keys(e, cmd);
 }

@@ -6,46 +6,20 @@
  * more. Lane only, unless it says otherwise.
  *
  * Design notes
- * 1. A lane has its own part of the keys of two nodes: one for its frames to each lane of the peer,
- *    and one for those that each of these sends to it. So nothing is shared between threads.
- * 2. The first frames to a peer have no keys yet. They are lost, as the network may lose them, and
+ * 1. The first frames to a peer have no keys yet. They are lost, as the network may lose them, and
  *    the keeper is told. A HELLO, by which a core begins, is kept until the keys are there, so that
  *    nothing waits for its repetition.
- * 3. Keys that the peer began are used for sending when a frame with them has come: only then is it
- *    sure that the peer has them.
- * 4. Keys lie in memory of the keeper's, which is locked, in no core dump and in no child. The
- *    struct of a lane, which a secondary might map, does not have them.
+ * 2. Keys lie in memory of the keeper's, which is locked, in no core dump and in no child. Hugepages
+ *    that other processes map do not have them.
  */
 #ifndef PMX_ENGINE_SEALED_H
 #define PMX_ENGINE_SEALED_H
 
 #include "engine/lane.h"
-#include "handshake/handshake.h"
-#include "seal/seal.h"
+#include "handshake/keyring.h"
 
-#define SEALED_MAIL  64     /* messages of a lane that the keeper has not taken yet */
-#define SEALED_AT_ONCE 8192
-#define SEALED_SOON  120    /* s: age at which who began keys wants others */
-#define SEALED_DEAD  180    /* s: age from which keys are not used */
-
-/* Keys of this lane and all lanes of a peer. */
-struct sealed_keys {
-	uint16_t node;
-	bool initiated;     /* by this node */
-	uint8_t lanes;      /* of the peer */
-	uint32_t own_index; /* by which frames to this node name them; the lowest bits are 0 */
-	uint64_t made_at;   /* TSC */
-	size_t bytes;       /* of this memory */
-	const struct cipher *cipher;
-	struct seal_tx tx[HANDSHAKE_LANES_MAX]; /* by the peer's lane */
-	struct seal_rx *rx;                     /* ... `lanes` of them */
-};
-
-/* Make the keys of one lane. Any thread. Return NULL if there is no memory. */
-struct sealed_keys *sealed_keys_make(const struct handshake_result *agreed, uint16_t node,
-	unsigned own_lane);
-/* Wipe and free them. Any thread; no lane must have them. */
-void sealed_keys_free(struct sealed_keys *k);
+#define SEALED_MAIL    64   /* messages of a lane that the keeper has not taken yet */
+#define SEALED_AT_ONCE 8192 /* bytes */
 
 /* A message for the keeper: of a handshake, or that keys are wanted (len 0). */
 struct sealed_mail {
@@ -56,18 +30,16 @@ struct sealed_mail {
 
 /* What a lane knows of a peer. */
 struct sealed_peer {
-	struct sealed_keys *current, *previous, *next; /* next: note 3 */
-	struct sealed_keys *oldest;                    /* not used any more, to be freed */
-	struct rte_mbuf *held;                         /* note 2 */
-	uint64_t want_at, init_at, open_at;            /* TSC: not again before */
+	struct keyring keys;
+	struct rte_mbuf *held;              /* note 1 */
+	uint64_t want_at, init_at, open_at; /* TSC: not again before */
 	uint8_t held_link;
 };
 
 struct sealed_lane {
-	const struct cipher *cipher;
 	enum seal_mode mode;
 	_Atomic uint64_t mac1_key[2], cookie_secret[2]; /* of the keeper */
-	int64_t soon, dead;                /* SEALED_SOON, SEALED_DEAD in TSC */
+	uint64_t hz;                       /* of TSC */
 	int keeper;                        /* eventfd: there is mail */
 	/* From the lane to the keeper. */
 	struct sealed_mail *mail;

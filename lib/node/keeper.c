@@ -41,6 +41,7 @@ struct keeper {
 	struct node *node;
 	pthread_mutex_t lock; /* of all that follows */
 	struct handshake_self self;
+	const struct cipher *cipher;
 	struct peer_keys *peers; /* by node */
 	uint16_t *asking;        /* nodes that are being asked */
 	uint32_t asking_count;
@@ -176,10 +177,10 @@ keeper_check(const struct config *c, char *error, uint32_t error_len)
 /* ------------------------------------------------------------------ commands to lanes */
 
 static void
-free_retired(const struct command *cmd)
+free_old(const struct command *cmd)
 {
-	for (unsigned i = 0; i < RTE_DIM(cmd->retired); i++)
-		sealed_keys_free(cmd->retired[i]);
+	for (unsigned i = 0; i < KEYRING_OLD_MAX; i++)
+		keyring_keys_free(cmd->old_keys[i]);
 }
 
 static void
@@ -204,15 +205,16 @@ install(struct keeper *k, uint16_t node, const struct handshake_result *r)
 		struct command cmd = {
 			.op = COMMAND_KEYS,
 			.ctx = (uint16_t)lane,
-			.keys = sealed_keys_make(r, node, lane),
+			.node = node,
+			.keys = keyring_keys_make(k->cipher, r, lane, rte_rdtsc()),
 		};
 
 		if (cmd.keys == NULL)
 			continue;
 		if (node_command(k->node, &cmd, true) == 0)
-			free_retired(&cmd);
+			free_old(&cmd);
 		else
-			sealed_keys_free(cmd.keys);
+			keyring_keys_free(cmd.keys);
 	}
 	k->peers[node].agreed_at = (uint64_t)clock_us();
 }
@@ -224,7 +226,7 @@ retire(struct keeper *k, uint16_t node, enum command_op op)
 		struct command cmd = {.op = op, .ctx = (uint16_t)lane, .node = node};
 
 		if (node_command(k->node, &cmd, true) == 0)
-			free_retired(&cmd);
+			free_old(&cmd);
 	}
 	if (op == COMMAND_KEYS_ALL)
 		k->peers[node].agreed_at = 0;
@@ -316,7 +318,7 @@ look_after(struct keeper *k, uint64_t now)
 	for (uint32_t i = 0; i < nodes && !atomic_load(&k->stop); i++) {
 		struct peer_keys *p = &k->peers[i];
 
-		if (p->agreed_at == 0 || now - p->agreed_at < SEALED_DEAD * UINT64_C(1000000))
+		if (p->agreed_at == 0 || now - p->agreed_at < KEYRING_DEAD_S * UINT64_C(1000000))
 			continue;
 		retire(k, (uint16_t)i, COMMAND_KEYS_OLD);
 		p->agreed_at = 0;
@@ -413,6 +415,7 @@ keeper_begin(struct node *n, char *error, uint32_t error_len)
 		return fail(n, -ENOMEM, "no memory for keys", error, error_len);
 	k->node = n;
 	k->self.epoch = n->epoch;
+	k->cipher = cipher_best();
 	pthread_mutex_init(&k->lock, NULL);
 	k->bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	e = take_files(c, &k->self, error, error_len);
@@ -519,7 +522,7 @@ keeper_view(const struct node *n, uint16_t node, struct keeper_view *out)
 
 	*out = (struct keeper_view){
 		.trouble = p->handshake.trouble,
-		.has_keys = p->agreed_at != 0 && age < SEALED_DEAD * UINT64_C(1000000),
+		.has_keys = p->agreed_at != 0 && age < KEYRING_DEAD_S * UINT64_C(1000000),
 		.age_s = (uint32_t)(age / 1000000),
 		.agreed = p->handshake.agreed,
 		.refused = p->handshake.refused,
