@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Usage: quickstart.sh [--embedded] [--turns N] [--rounds N] [--seconds S] [--spread] [--json DIR] [--build DIR]
+# Usage: quickstart.sh [--embedded] [--turns N] [--rounds N] [--seconds S] [--seal] [--spread] [--json DIR]
+#        [--build DIR]
 # From a fresh checkout to one table: installs packages, reserves hugepages, builds into build/,
 # measures the raw link, kernel TCP and pmx on this host in turns, and stops and removes all that it
 # started. Exit code 0 only if every part succeeded.
@@ -11,6 +12,7 @@
 #   --embedded   or not as root: only embedded nodes, joined by the kernel's UDP, without hugepages
 #   --turns N    of everything, at least (3); what differs has more turns while there is time
 #   --rounds N   of each latency test in a turn (2000)   --seconds S   of each other test (0.04)
+#   --seal       pmx's frames are encrypted and authenticated; TCP's are not
 #   --spread     also each figure's lowest and highest    --json DIR    keep all results there, for pmx-perf report
 #   --build DIR  build there
 #
@@ -29,6 +31,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 root=$(dirname "$here")
 build=$root/build
 embedded=false
+seal=false
 rounds=2000
 seconds=0.04
 # for turns, of a quickstart that takes 40 s where all is built
@@ -37,7 +40,7 @@ spread=()
 json=
 
 usage() {
-	sed -n '4,16s/^#[ ]\{0,1\}//p' "$0"
+	sed -n '4,18s/^#[ ]\{0,1\}//p' "$0"
 }
 
 die() {
@@ -48,6 +51,7 @@ die() {
 while [ $# -gt 0 ]; do
 	case $1 in
 	--embedded) embedded=true ;;
+	--seal) seal=true ;;
 	--spread) spread=(--spread) ;;
 	--rounds | --seconds | --build | --json | --turns)
 		[ $# -ge 2 ] || die "$1 needs a value"
@@ -310,11 +314,19 @@ await() {
 	fi
 }
 
+# add_seal NODE: to its configuration, with --seal
+add_seal() {
+	$seal || return 0
+	[ -e "$work/cluster.key" ] || "$build/app/pmx-ctl" key generate "$work/cluster.key" --kind cluster >/dev/null || return 1
+	printf '[security]\nmode = seal\ncluster = %s\n' "$work/cluster.key" >>"$work/node$1.ini"
+}
+
 # primary NODE CPU ROLE: starts pmxqNODE; 0 when applications can attach
 primary() {
 	local name=primary$1 fifo=$work/ready$1 line='' fd try
 
 	sed "s/^name = pmx$1\$/name = pmxq$1/" "$here/examples/memif-node$1.ini" >"$work/node$1.ini"
+	add_seal "$1"
 	[ -p "$fifo" ] || mkfifo "$fifo" || return 1
 	exec {fd}<>"$fifo"
 	start "$name" "$dpdk" --lcores "0@$2" --no-pci -m 256 "$(memif "$3" "$work/memif.sock")" \
@@ -365,6 +377,7 @@ embedded_udp() {
 	for node in 0 1; do
 		sed "s/127\.0\.0\.1:18600/127.0.0.1:$((port - 1))/;s/127\.0\.0\.1:18601/127.0.0.1:$port/" \
 			"$here/examples/udp-node$node.ini" >"$work/node$node.ini"
+		add_seal "$node"
 	done
 	embedded_node respond 1 "$cpu1" respond -- "${eal[@]}"
 	embedded_node pmx 0 "$cpu0" all "${tests[@]}" -- "${eal[@]}"
@@ -377,6 +390,7 @@ embedded_memif() {
 	for node in 0 1; do
 		sed "s/^name = pmx$node\$/name = pmxqe$node/;s/^idle = .*/idle = $(alone)/" "$here/examples/memif-node$node.ini" \
 			>"$work/node$node.ini"
+		add_seal "$node"
 	done
 	embedded_node respond 1 "$cpu1" respond -- "${eal[@]}" "$(memif server "$socket")"
 	if wait_for_socket "$socket" respond; then

@@ -26,6 +26,34 @@ round_trips_below(const json_t *trips, double share)
 	return 0;
 }
 
+/* Write why there are no keys for a peer. */
+static enum verdict
+peer_keys_differ(const json_t *p, char *what, size_t size, const char **mend)
+{
+	const char *trouble = get_text(p, "keys_trouble"), *claim = get_text(p, "keys_claim");
+	const bool none = strcmp(get_text(p, "keys"), "none") == 0;
+	const bool silent = *trouble == 0 || strcmp(trouble, "no answer") == 0;
+
+	if (get_u64(p, "wants_keys")) {
+		*mend = "the same security.mode on both";
+		snprintf(what, size,
+			"node %" PRIu64 " has security.mode, this one has not: no message passes",
+			get_u64(p, "node"));
+		return FAIL;
+	}
+	*mend = "pmx-ctl key show FILE, of the files of [security], there and here";
+	/* that nobody answers has other reasons too, which others look for */
+	if (!silent)
+		snprintf(what, size, "no keys for node %" PRIu64 ": %s: %s", get_u64(p, "node"),
+			trouble, get_text(p, "keys_trouble_text"));
+	else if (*claim != 0 && none)
+		snprintf(what, size, "no keys for node %" PRIu64 ": %s: %s", get_u64(p, "node"),
+			claim, get_text(p, "keys_claim_text"));
+	else
+		return OK;
+	return none ? FAIL : WARN;
+}
+
 enum verdict
 peer_disagrees(const json_t *p, uint64_t payload, char *what, size_t size, const char **mend)
 {
@@ -50,6 +78,10 @@ peer_disagrees(const json_t *p, uint64_t payload, char *what, size_t size, const
 			get_text(p, "address"));
 		return FAIL;
 	}
+	const enum verdict keys = peer_keys_differ(p, what, size, mend);
+
+	if (keys != OK)
+		return keys;
 	if (get_u64(p, "unlike")) {
 		*mend = "the same proto.checksum on both";
 		snprintf(what, size,
@@ -144,16 +176,18 @@ show_peers(struct session *s, const struct options *o)
 		return result;
 	table_begin(&t,
 		">node|state|address|>epoch|>rtt|>rtt var|>rto|>cwnd bytes|"
-		">cwnd frames|>bytes in flight|>flows|name");
+		">cwnd frames|>bytes in flight|>flows|name|keys");
 	json_array_foreach(list, i, p) {
 		table_row(&t,
 			"%" PRIu64 "\t%s\t%s\t%08" PRIx64 "\t%s\t%s\t%s\t%" PRIu64 "\t%" PRIu64
-			"\t%" PRIu64 "\t%" PRIu64 "\t%s",
+			"\t%" PRIu64 "\t%" PRIu64 "\t%s\t%s",
 			get_u64(p, "node"), get_text(p, "state"), get_text(p, "address"),
 			get_u64(p, "epoch"), time_text(get_u64(p, "rtt_ns")),
 			time_text(get_u64(p, "rtt_var_ns")), time_text(get_u64(p, "rto_ns")),
 			get_u64(p, "cwnd_bytes"), get_u64(p, "cwnd_frames"),
-			get_u64(p, "inflight_bytes"), get_u64(p, "flows"), get_text(p, "name"));
+			get_u64(p, "inflight_bytes"), get_u64(p, "flows"), get_text(p, "name"),
+			*get_text(p, "keys_trouble") != 0 ? get_text(p, "keys_trouble")
+							  : get_text(p, "keys"));
 	}
 	table_end(&t, stdout);
 	json_decref(list);

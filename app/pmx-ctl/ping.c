@@ -210,6 +210,19 @@ link_is_down(struct session *s, const json_t *peer, struct why *why)
 	return down;
 }
 
+/* Return whether somebody has spoken in the peer's name, who may be the peer, and was not
+ * believed. */
+static bool
+is_claimed(const json_t *peer, struct why *why)
+{
+	const char *claim = get_text(peer, "keys_claim");
+
+	snprintf(why->what, sizeof(why->what), "no answer, but frames in its name: %s: %s", claim,
+		get_text(peer, "keys_claim_text"));
+	why->mend = "pmx-ctl key show FILE, of the files of [security], there and here";
+	return *claim != 0;
+}
+
 /* Write that nothing is known of the node. */
 static void
 not_known(struct session *s, const struct ping *p, struct why *why)
@@ -268,7 +281,7 @@ find_why(const struct ping *p, struct why *why)
 		!link_is_down(&s, peer, why) &&
 		!(*get_text(peer, "next_hop") == 0 &&
 			ask_network(get_text(peer, "address"), why)) &&
-		(p->error == -EHOSTUNREACH || p->error == -ETIMEDOUT)) {
+		(p->error == -EHOSTUNREACH || p->error == -ETIMEDOUT) && !is_claimed(peer, why)) {
 		snprintf(why->what, sizeof(why->what),
 			"no answer from %s: its primary does not run there, its [nodes] gives this "
 			"node another address, or something between drops the frames",

@@ -12,6 +12,7 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <limits.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
@@ -265,13 +266,22 @@ write_nodes(const struct interface_wish *w, const struct interface *f, FILE *tab
 
 /* ------------------------------------------------------------------ choices */
 
+/* Write the sections [discovery] and [security], as far as they are wanted. */
 static void
-write_seed(const struct interface_wish *w, FILE *ini, FILE *why)
+write_wishes(const struct interface_wish *w, FILE *ini, FILE *why)
 {
-	if (w->seed == NULL)
-		return;
-	fprintf(why, "%s: the other nodes are found by %s\n", w->name, w->seed);
-	fprintf(ini, "[discovery]\nseed = %s\n", w->seed);
+	char path[PATH_MAX];
+
+	if (w->seed != NULL) {
+		fprintf(why, "%s: the other nodes are found by %s\n", w->name, w->seed);
+		fprintf(ini, "[discovery]\nseed = %s\n", w->seed);
+	}
+	if (w->seal != NULL) {
+		fprintf(why, "%s: frames are sealed: only nodes with a copy of %s are spoken to\n",
+			w->name, w->seal);
+		fprintf(ini, "[security]\nmode = seal\ncluster = %s\n",
+			realpath(w->seal, path) != NULL ? path : w->seal);
+	}
 }
 
 static int
@@ -311,7 +321,7 @@ by_udp(const struct interface_wish *w, const struct interface *f, FILE *ini, FIL
 			f->text, f->has4 ? "" : "]", UDP_PORT);
 		if (f->mtu != ETHER_MTU)
 			fprintf(ini, "mtu = %u\n", mtu);
-		write_seed(w, ini, why);
+		write_wishes(w, ini, why);
 		fprintf(ini, "[nodes]\n%s", table);
 	}
 	free(table);
@@ -350,7 +360,7 @@ by_frames(const struct interface_wish *w, const struct interface *f, char *vdev,
 	fprintf(ini, "[link 0]\ndriver = ethdev\nport = net_%s0\n", driver);
 	if (f->mtu != ETHER_MTU)
 		fprintf(ini, "mtu = %u\n", f->mtu < MTU_MOST ? f->mtu : MTU_MOST);
-	write_seed(w, ini, why);
+	write_wishes(w, ini, why);
 	if (w->seed == NULL)
 		fprintf(ini, "[nodes]\n0 = auto\n1 = auto\n");
 	return 0;

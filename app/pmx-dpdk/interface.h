@@ -18,6 +18,7 @@ struct interface_wish {
 	const char *nodes;  /* addresses or hosts, separated by commas: nodes 0, 1, ... */
 	const char *node;   /* this node's number */
 	const char *seed;   /* hosts that know the other nodes, separated by commas */
+	const char *seal;   /* a secret of the cluster, with which frames are sealed */
 	const char *instance;
 };
 

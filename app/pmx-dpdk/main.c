@@ -34,6 +34,7 @@
 #include "log/log.h"
 #include "node/check.h"
 #include "node/config_file.h"
+#include "node/keeper.h"
 #include "node/node.h"
 #include "node/reload.h"
 #include "node/pollers.h"
@@ -74,6 +75,8 @@ static const char usage[] =
 	"                   interface's network, whose numbers are the hosts' parts of their "
 	"addresses)\n"
 	"    --seed A,B,...   in place of it, hosts with nodes that know the others: [discovery]\n"
+	"    --seal FILE    frames are sealed with that secret, which all nodes have: see pmx-ctl "
+	"key\n"
 	"    --node N       this node's number\n"
 	"    --driver udp | af_packet | af_xdp   (default: udp if the interface has an address)\n"
 	"    --name NAME    node.name (default pmx0)\n"
@@ -614,7 +617,11 @@ examine(const struct eal_arguments *given, const struct config *c, char *error, 
 	struct config_host host = {0};
 	const int result = arguments_host(given, c, is_dead(c->name), &host, error, error_len);
 
-	return result != 0 ? result : node_config_check_start(c, &host, error, (uint32_t)error_len);
+	if (result != 0)
+		return result;
+	if (keeper_check(c, error, (uint32_t)error_len) != 0)
+		return -EINVAL;
+	return node_config_check_start(c, &host, error, (uint32_t)error_len);
 }
 
 /* Check whether a start would succeed, for a start as well as for --check. Return 0, or the exit
@@ -843,6 +850,8 @@ link_option(struct interface_wish *w, int opt)
 		return &w->node;
 	case 's':
 		return &w->seed;
+	case 'S':
+		return &w->seal;
 	case 'D':
 		return &w->driver;
 	case 'N':
@@ -862,8 +871,8 @@ read_options(int argc, char **argv, struct options *o)
 		{"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, 'v'},
 		{"link", required_argument, NULL, 'l'}, {"nodes", required_argument, NULL, 'n'},
 		{"node", required_argument, NULL, 'o'}, {"seed", required_argument, NULL, 's'},
-		{"driver", required_argument, NULL, 'D'}, {"name", required_argument, NULL, 'N'},
-		{0}};
+		{"seal", required_argument, NULL, 'S'}, {"driver", required_argument, NULL, 'D'},
+		{"name", required_argument, NULL, 'N'}, {0}};
 	int opt;
 
 	while ((opt = getopt_long(argc, argv, "h", longs, NULL)) != -1) {

@@ -57,10 +57,10 @@ struct config_peer {
 	uint8_t links;                           /* that reach it, a bit each; 0: not known */
 	char name[ATTACH_NAME_MAX];              /* "": none */
 	struct link_addr addr[CONFIG_LINKS_MAX]; /* its address on each */
-	struct link_addr host; /* port != 0: where discovery asks it for its addresses */
-	bool found;            /* by discovery: [nodes] does not have it */
-	uint32_t generation;   /* found: of its life */
-	bool has_key;          /* key is set */
+	struct link_addr host;  /* port != 0: where discovery asks it for its addresses */
+	bool found;             /* by discovery: [nodes] does not have it */
+	uint32_t generation;    /* found: of its life */
+	bool has_key;           /* key is set */
 	uint8_t key[KEY_BYTES]; /* public */
 };
 

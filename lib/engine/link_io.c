@@ -15,46 +15,19 @@
 
 #include <rte_cycles.h>
 #include <rte_ethdev.h>
-#include <rte_hash_crc.h>
 
 #include "base/bytes.h"
 #include "engine/capture.h"
 #include "engine/deliver.h"
 #include "engine/encap.h"
+#include "engine/frame.h"
 #include "engine/link_io.h"
 #include "engine/local.h"
 #include "engine/neighbours.h"
 #include "engine/rails.h"
 #include "engine/sealed.h"
 
-/* ------------------------------------------------------------------ checksum */
-
-/* rte_hash_crc needs aligned words, but a header may be at any even address. */
-static uint32_t
-crc_add(uint32_t crc, const void *from, uint32_t len)
-{
-	const uint8_t *at = from;
-	uint64_t word;
-
-	for (; len >= sizeof(word); len -= sizeof(word), at += sizeof(word)) {
-		memcpy(&word, at, sizeof(word));
-		crc = rte_hash_crc_8byte(word, crc);
-	}
-	while (len-- > 0)
-		crc = rte_hash_crc_1byte(*at++, crc);
-	return crc;
-}
-
-/* CRC32C of the header, with crc taken as 0, and the payload. */
-static uint32_t
-checksum(const struct wire_hdr *h, const void *payload, uint32_t len)
-{
-	const uint32_t zero = 0;
-	uint32_t crc = crc_add(0xFFFFFFFF, h, offsetof(struct wire_hdr, crc));
-
-	crc = crc_add(crc, &zero, sizeof(zero));
-	return ~crc_add(crc, payload, len);
-}
+/* ------------------------------------------------------------------ receive */
 
 static bool
 checksum_ok(struct engine *e, const struct rte_mbuf *m)
@@ -67,14 +40,12 @@ checksum_ok(struct engine *e, const struct rte_mbuf *m)
 		ENGINE_COUNT(e, drop_no_checksum);
 		return false;
 	}
-	if (h->crc != wire_be32(checksum(h, h + 1, m->data_len - WIRE_HDR_BYTES))) {
+	if (h->crc != wire_be32(engine_frame_checksum(h, h + 1, m->data_len - WIRE_HDR_BYTES))) {
 		ENGINE_COUNT(e, drop_checksum);
 		return false;
 	}
 	return true;
 }
-
-/* ------------------------------------------------------------------ receive */
 
 /* Pass a frame that was sent to several nodes at once to the service for such frames, and drop this
  * lane's reference to it. Other lanes may have references too. */
@@ -378,80 +349,6 @@ engine_links(struct engine *e)
 
 /* ------------------------------------------------------------------ transmit */
 
-/* Return a copy of a buffer that is to be retransmitted while a port still has it, or NULL if there
- * is no mbuf. The copy is sent instead, whether the buffer is freed late or really waits: its
- * headers must not change. */
-static struct rte_mbuf *
-copy_queued(struct engine *e, const struct rte_mbuf *queued, uint32_t len)
-{
-	struct rte_mbuf *m = rte_pktmbuf_alloc(e->node->pool);
-
-	ENGINE_COUNT(e, tx_still_queued);
-	if (m != NULL)
-		memcpy((uint8_t *)m->buf_addr + PAYLOAD_START,
-			(const uint8_t *)queued->buf_addr + PAYLOAD_START, len);
-	return m;
-}
-
-/* Return the mbuf that carries a frame of the core. NULL: there is none, and the frame is not
- * sent. */
-static struct rte_mbuf *
-frame_of(struct engine *e, const struct proto_out *o, const struct peer *peer)
-{
-	struct rte_mbuf *m;
-	uint32_t head = peer->encap_len + o->head_len;
-
-	if (o->handle != PROTO_NO_HANDLE && o->handle & SERVICE_TAG)
-		return e->services->numbered[o->handle & SERVICE_TAG]->frame(e, o, peer);
-	if (o->handle != PROTO_NO_HANDLE) {
-		m = ((const struct send_slot *)(uintptr_t)o->handle)->m;
-		if (unlikely(o->again) && rte_mbuf_refcnt_read(m) > 1)
-			m = copy_queued(e, m, o->len);
-		else
-			rte_mbuf_refcnt_update(m, 1);
-		if (unlikely(m == NULL))
-			return NULL;
-		m->data_off = (uint16_t)(PAYLOAD_START - head);
-	} else {
-		m = rte_pktmbuf_alloc(e->node->pool);
-		if (unlikely(m == NULL)) {
-			ENGINE_COUNT(e, tx_no_mbuf);
-			return NULL;
-		}
-		if (o->len != 0)
-			memset(rte_pktmbuf_mtod_offset(m, void *, head), 0, o->len);
-	}
-	m->data_len = (uint16_t)(head + o->len);
-	m->pkt_len = m->data_len;
-	m->port = o->node; /* link.h, note 5 */
-	return m;
-}
-
-static void
-put_head(struct engine *e, struct rte_mbuf *m, const struct proto_out *o, const struct peer *peer)
-{
-	uint8_t *at = rte_pktmbuf_mtod(m, uint8_t *);
-	struct wire_hdr *h = (struct wire_hdr *)(at + peer->encap_len);
-
-	/* the encapsulation ends where the header begins; the constant length may write into the
-	 * headroom before it */
-	memcpy((uint8_t *)h - LINK_ENCAP_MAX, peer->encap, LINK_ENCAP_MAX);
-	if (likely(o->head_len == WIRE_HDR_BYTES))
-		memcpy(h, o->head, WIRE_HDR_BYTES); /* of known size: no call */
-	else
-		memcpy(h, o->head, o->head_len);
-	if (unlikely(e->node->config.checksum)) {
-		h->flags |= wire_be16(WIRE_F_CRC);
-		h->crc = wire_be32(
-			checksum(h, h + 1, m->data_len - peer->encap_len - WIRE_HDR_BYTES));
-	}
-	if (peer->encap_len == 42) {
-		if (peer->neighbour != 0)
-			neighbour_put(e, peer, at);
-		encap_finish(at, m->pkt_len - peer->encap_len);
-	}
-}
-
 static __rte_noinline void
 frame_out_checked(struct engine *e, const struct proto_out *o, const struct peer *peer,
 	struct tx_queue *q)
@@ -468,10 +365,10 @@ frame_out_checked(struct engine *e, const struct proto_out *o, const struct peer
 	}
 	if (unlikely(peer->neighbour != 0) && !neighbour_ready(e, peer))
 		return;
-	m = frame_of(e, o, peer);
+	m = engine_frame_make(e, o, peer);
 	if (unlikely(m == NULL))
 		return;
-	put_head(e, m, o, peer);
+	engine_frame_put_head(e, m, o, peer);
 	q->m[q->n++] = m;
 }
 
@@ -577,7 +474,7 @@ engine_multicast(struct engine *e, uint32_t links, uint32_t group, uint16_t ctx,
 		copy->pkt_len = copy->data_len;
 		copy->port = WIRE_NOBODY;
 		encap_to_group(to.encap + LINK_ENCAP_MAX - to.encap_len, to.encap_len, group);
-		put_head(e, copy, &o, &to);
+		engine_frame_put_head(e, copy, &o, &to);
 		q->m[q->n++] = copy;
 	}
 	e->tx_waiting = true;
@@ -608,68 +505,14 @@ link_ask(struct engine *e, uint16_t node, unsigned link, uint16_t lane, uint32_t
 	};
 	if (peer->neighbour != 0 && !neighbour_ready(e, peer))
 		return;
-	struct rte_mbuf *m = q->n < TX_QUEUE - BURST_MAX ? frame_of(e, &o, peer) : NULL;
+	struct rte_mbuf *m = q->n < TX_QUEUE - BURST_MAX ? engine_frame_make(e, &o, peer) : NULL;
 
 	if (m == NULL)
 		return;
 	wire_put(o.head, &w);
-	put_head(e, m, &o, peer);
+	engine_frame_put_head(e, m, &o, peer);
 	q->m[q->n++] = m;
 	e->tx_waiting = true;
-}
-
-void
-engine_queue_frame(struct engine *e, unsigned link, struct rte_mbuf *m)
-{
-	struct tx_queue *q = &e->txq[link];
-
-	if (q->n >= TX_QUEUE - BURST_MAX) {
-		rte_pktmbuf_free(m);
-		return;
-	}
-	q->m[q->n++] = m;
-	e->tx_waiting = true;
-}
-
-void
-engine_keys_frame(struct engine *e, uint16_t node, uint32_t attempt, const void *message,
-	uint32_t len)
-{
-	const struct peer *peer = &e->peers[node];
-	struct proto_out o = {
-		.handle = PROTO_NO_HANDLE,
-		.node = node,
-		.head_len = WIRE_HDR_BYTES,
-		.len = (uint16_t)len,
-	};
-	const struct wire_fields w = {
-		.type = WIRE_KEYS,
-		.src_node = (uint16_t)e->node->config.id,
-		.dst_node = node,
-		.src_ctx = (uint16_t)e->lane,
-		.dst_ctx = len == 0 ? (uint16_t)attempt : 0,
-		.payload_len = (uint16_t)len,
-	};
-
-	if (peer->known && peer->several) {
-		uint32_t links = e->node->config.peers[node].links;
-
-		for (attempt %= (uint32_t)__builtin_popcount(links); attempt > 0; attempt--)
-			links &= links - 1;
-		peer = node_peer(e->node, node, rte_bsf32(links));
-	}
-	if (!peer->known || (peer->neighbour != 0 && !neighbour_ready(e, peer)))
-		return;
-	struct rte_mbuf *m = frame_of(e, &o, peer);
-
-	if (m == NULL)
-		return;
-	wire_put(o.head, &w);
-	put_head(e, m, &o, peer);
-	if (len != 0)
-		memcpy(rte_pktmbuf_mtod_offset(m, void *, peer->encap_len + WIRE_HDR_BYTES),
-			message, len);
-	engine_queue_frame(e, peer->link, m);
 }
 
 void
@@ -693,11 +536,12 @@ engine_announce(struct engine *e)
 			neighbour_announce(e, i);
 		if (!n->links[i].multicast ||
 			(encap != LINK_ENCAP_ETHER && encap != LINK_ENCAP_VLAN) ||
-			q->n >= TX_QUEUE - BURST_MAX || (m = frame_of(e, &o, &all)) == NULL)
+			q->n >= TX_QUEUE - BURST_MAX ||
+			(m = engine_frame_make(e, &o, &all)) == NULL)
 			continue;
 		memset(all.encap + LINK_ENCAP_MAX - all.encap_len, 0xFF, RTE_ETHER_ADDR_LEN);
 		proto_announce(e->proto, o.head, e->now);
-		put_head(e, m, &o, &all);
+		engine_frame_put_head(e, m, &o, &all);
 		q->m[q->n++] = m;
 		e->tx_waiting = true;
 	}
@@ -749,7 +593,7 @@ give(struct engine *e, unsigned link, struct tx_queue *q, unsigned from, unsigne
 			   : give_handover(e->node, link, &q->m[from], to - from);
 }
 
-/* The same for all frames of a queue, each of which is sealed before. */
+/* Give all frames of a queue in this way, each of which is sealed before. */
 static __rte_noinline unsigned
 give_sealed(struct engine *e, unsigned link, struct tx_queue *q)
 {

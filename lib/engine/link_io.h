@@ -60,12 +60,6 @@ bool engine_multicast_room(const struct engine *e);
 /* Give the links now what waits for them, as far as they take it. To be called when a burst of
  * frames waits. */
 void engine_tx_full(struct engine *e);
-/* Queue a frame for a link, which takes it; it is lost if there is no room. */
-void engine_queue_frame(struct engine *e, unsigned link, struct rte_mbuf *m);
-/* Send a message of a handshake to a node, by the next of its links in each attempt; or, len 0, the
- * first frame with new keys to the node's lane of the number `attempt`. */
-void engine_keys_frame(struct engine *e, uint16_t node, uint32_t attempt, const void *message,
-	uint32_t len);
 /* Tell all nodes on the links, as far as these can, which number this node has. Whoever has the
  * same one answers in the same way. */
 void engine_announce(struct engine *e);

@@ -10,7 +10,7 @@
 #include <rte_ether.h>
 
 #include "engine/encap.h"
-#include "engine/link_io.h"
+#include "engine/frame.h"
 #include "engine/sealed.h"
 
 #define WANT_MS 20 /* at least, between two wishes for keys of a peer */
@@ -74,7 +74,7 @@ mail_is_busy(const struct sealed_lane *s)
 
 /* Return where the next message for the keeper goes, or NULL if there is no room. */
 static struct sealed_mail *
-mail_room(struct sealed_lane *s, uint16_t node)
+mail_room(struct sealed_lane *s, uint16_t node, enum sealed_news news)
 {
 	const uint32_t written = atomic_load_explicit(&s->written, memory_order_relaxed);
 
@@ -84,7 +84,7 @@ mail_room(struct sealed_lane *s, uint16_t node)
 
 	m->node = node;
 	m->len = 0;
-	m->unsealed = false;
+	m->news = news;
 	return m;
 }
 
@@ -119,18 +119,23 @@ is_due(struct engine *e, uint64_t *at, uint64_t ms)
 	return true;
 }
 
-/* Tell the keeper that keys are wanted, or that the peer has none at all. */
+/* Tell the keeper that keys are wanted. */
 static __rte_noinline void
-want(struct engine *e, uint16_t node, bool unsealed)
+want(struct engine *e, uint16_t node, enum sealed_news news)
 {
 	struct sealed_peer *p = &e->sealed->peers[node];
-	struct sealed_mail *m;
 
-	if (!e->peers[node].known || !is_due(e, &p->want_at, WANT_MS) ||
-		(m = mail_room(e->sealed, node)) == NULL)
-		return;
-	m->unsealed = unsealed;
-	mail_post(e->sealed);
+	if (e->peers[node].known && is_due(e, &p->want_at, WANT_MS) &&
+		mail_room(e->sealed, node, news) != NULL)
+		mail_post(e->sealed);
+}
+
+static __rte_noinline void
+begun(struct engine *e, uint16_t node)
+{
+	ENGINE_COUNT(e, keys_begun);
+	if (mail_room(e->sealed, node, SEALED_BEGUN) != NULL)
+		mail_post(e->sealed);
 }
 
 /* ------------------------------------------------------------------ messages of handshakes */
@@ -153,7 +158,7 @@ may_ask(struct engine *e, uint16_t node, const void *init)
 		return true;
 	if (is_due(e, &s->peers[node].open_at, OPEN_MS)) {
 		handshake_cookie_put(init, cookie, out);
-		engine_keys_frame(e, node, 0, out, sizeof(out));
+		engine_send_keys(e, node, 0, out, sizeof(out));
 		ENGINE_COUNT(e, cookies);
 	}
 	return false;
@@ -178,7 +183,7 @@ handshake_in(struct engine *e, uint16_t node, const struct wire_hdr *h, uint32_t
 		: step == HANDSHAKE_ANSWER      ? true
 						: is_due(e, &s->peers[node].open_at, OPEN_MS);
 
-	if (!may || (m = mail_room(s, node)) == NULL) {
+	if (!may || (m = mail_room(s, node, SEALED_MESSAGE)) == NULL) {
 		ENGINE_COUNT(e, drop_handshake);
 		return;
 	}
@@ -202,14 +207,14 @@ keys_of(struct engine *e, uint16_t node, const struct wire_hdr *h)
 		return k;
 	if (h->type == WIRE_HELLO && index == 0) {
 		ENGINE_COUNT(e, drop_unsealed);
-		want(e, node, true);
+		want(e, node, SEALED_UNSEALED);
 		return NULL;
 	}
 	ENGINE_COUNT(e, drop_key);
 	/* it may have keys of a life of this node that has ended; whoever has good ones does not
 	 * ask again because of a stranger's frame */
 	if (keyring_sealing(&p->keys, e->now, e->sealed->hz, &wants) == NULL)
-		want(e, node, false);
+		want(e, node, SEALED_WANTED);
 	return NULL;
 }
 
@@ -241,8 +246,7 @@ sealed_in(struct engine *e, struct rte_mbuf *m)
 	struct wire_hdr *h = rte_pktmbuf_mtod(m, struct wire_hdr *);
 	const uint16_t node = wire_be16(h->src_node);
 
-	if (unlikely(h->version != WIRE_VERSION || node >= e->nodes_max ||
-		    h->type == WIRE_MULTI)) {
+	if (unlikely(h->version != WIRE_VERSION || node >= e->nodes_max || h->type == WIRE_MULTI)) {
 		ENGINE_COUNT(e, drop_unsealed);
 		return drop(m);
 	}
@@ -270,7 +274,7 @@ sealed_in(struct engine *e, struct rte_mbuf *m)
 		return drop(m);
 	}
 	if (unlikely(keyring_opened(&s->peers[node].keys, k)))
-		ENGINE_COUNT(e, keys_begun);
+		begun(e, node);
 	m->data_len = (uint16_t)(m->data_len - SEAL_TRAILER_BYTES);
 	m->pkt_len = m->data_len;
 	return likely(h->type != WIRE_KEYS) ? true : drop(m);
@@ -296,7 +300,7 @@ keys_for(struct engine *e, uint16_t node)
 	struct keyring_keys *k = keyring_sealing(&s->peers[node].keys, e->now, s->hz, &wants);
 
 	if (unlikely(wants))
-		want(e, node, false);
+		want(e, node, SEALED_WANTED);
 	return k;
 }
 
@@ -324,7 +328,7 @@ sealed_copy(struct engine *e, struct keyring_keys *k, const struct rte_mbuf *m, 
 	const uint32_t sealed = seal_frame(k->cipher, tx, e->sealed->mode, from, len, to);
 
 	if (unlikely(tx->count > SEAL_COUNT_SOON))
-		want(e, m->port, false);
+		want(e, m->port, SEALED_WANTED);
 	if (unlikely(sealed == 0)) {
 		rte_pktmbuf_free(out);
 		return NULL;
@@ -400,10 +404,10 @@ begin_keys(struct engine *e, uint16_t node, uint8_t lanes)
 
 	ENGINE_COUNT(e, keys_begun);
 	for (uint16_t lane = 0; lane < lanes; lane++)
-		engine_keys_frame(e, node, lane, NULL, 0);
+		engine_send_keys(e, node, lane, NULL, 0);
 	if (p->held == NULL)
 		return;
-	engine_queue_frame(e, p->held_link, p->held);
+	engine_frame_queue(e, p->held_link, p->held);
 	p->held = NULL;
 }
 
@@ -436,7 +440,7 @@ sealed_command(struct engine *e, struct command *cmd)
 	if (cmd->op == COMMAND_KEYS)
 		take_keys(e, cmd);
 	else if (cmd->op == COMMAND_KEYS_FRAME)
-		engine_keys_frame(e, cmd->node, cmd->attempt, cmd->message, cmd->len);
+		engine_send_keys(e, cmd->node, cmd->attempt, cmd->message, cmd->len);
 	else
 		give_up_keys(e, cmd);
 }

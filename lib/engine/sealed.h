@@ -9,8 +9,8 @@
  * 1. The first frames to a peer have no keys yet. They are lost, as the network may lose them, and
  *    the keeper is told. A HELLO, by which a core begins, is kept until the keys are there, so that
  *    nothing waits for its repetition.
- * 2. Keys lie in memory of the keeper's, which is locked, in no core dump and in no child. Hugepages
- *    that other processes map do not have them.
+ * 2. Keys lie in memory of the keeper's, which is locked, in no core dump and in no child.
+ *    Hugepages that other processes map do not have them.
  */
 #ifndef PMX_ENGINE_SEALED_H
 #define PMX_ENGINE_SEALED_H
@@ -21,14 +21,21 @@
 #define SEALED_MAIL    64   /* messages of a lane that the keeper has not taken yet */
 #define SEALED_AT_ONCE 8192 /* bytes */
 
-/* A message for the keeper: of a handshake, or that keys are wanted (len 0). */
+enum sealed_news {
+	SEALED_MESSAGE,  /* of a handshake */
+	SEALED_WANTED,   /* keys for frames to the node */
+	SEALED_UNSEALED, /* the same, and one without a seal came in the node's name */
+	SEALED_BEGUN,    /* a frame came with keys that the node had asked for */
+};
+
+/* News of a lane for the keeper. */
 struct sealed_mail {
 	uint16_t node, len;
-	bool unsealed; /* it is the news that the peer sends frames without a seal */
+	enum sealed_news news;
 	uint8_t message[HANDSHAKE_MESSAGE_MAX];
 };
 
-/* What a lane knows of a peer. */
+/* The state of a peer in a lane. */
 struct sealed_peer {
 	struct keyring keys;
 	struct rte_mbuf *held;              /* note 1 */
@@ -39,8 +46,8 @@ struct sealed_peer {
 struct sealed_lane {
 	enum seal_mode mode;
 	_Atomic uint64_t mac1_key[2], cookie_secret[2]; /* of the keeper */
-	uint64_t hz;                       /* of TSC */
-	int keeper;                        /* eventfd: there is mail */
+	uint64_t hz;                                    /* of TSC */
+	int keeper;                                     /* eventfd: there is mail */
 	/* From the lane to the keeper. */
 	struct sealed_mail *mail;
 	_Atomic uint32_t written, read;
@@ -56,8 +63,8 @@ bool sealed_mail_take(struct sealed_lane *s, struct sealed_mail *out);
 /* Open a frame that a link has received, whose data begins with the PM header. Return false if it
  * was not for the core: then it is freed. */
 bool sealed_in(struct engine *e, struct rte_mbuf *m);
-/* Seal the next frames of a link's queue that are not sealed yet, some SEALED_AT_ONCE bytes of them:
- * what is ready goes while others are being sealed. Those that cannot be sealed are lost. */
+/* Seal the next frames of a link's queue that are not sealed yet, some SEALED_AT_ONCE bytes of
+ * them: what is ready goes while others are being sealed. Those that cannot be sealed are lost. */
 void sealed_out(struct engine *e, unsigned link, struct tx_queue *q);
 
 /* Carry out one of COMMAND_KEYS*: take new keys, give up old ones, which come back in cmd->retired,

@@ -15,6 +15,7 @@
 #define ATTEMPTS_SILENT 3 /* after so many the peer is asked for its key */
 #define COOKIE_US       110000000
 #define COOKIES_MAX     2 /* taken for one question */
+#define UNBEGUN_MAX     2 /* INITs in a row that may get lost on the way */
 #define NS_A_SECOND     UINT64_C(1000000000)
 
 struct first {
@@ -121,7 +122,7 @@ write_prologue(uint8_t out[24], uint16_t initiator, uint16_t responder)
 	out[23] = (uint8_t)responder;
 }
 
-/* An index whose lowest bits are free for the sender's lane, and which is not 0. */
+/* Return an index whose lowest bits are free for the sender's lane, and which is not 0. */
 static uint32_t
 draw_index(const struct handshake_self *s)
 {
@@ -315,6 +316,30 @@ handshake_deadline(const struct handshake_peer *p)
 }
 
 void
+handshake_begun(struct handshake_peer *p)
+{
+	p->unbegun = 0;
+	p->trouble = HANDSHAKE_FINE;
+	p->claim_at = 0;
+}
+
+/* Note what somebody has shown who may not be the peer. It is told beside nothing that is sure. */
+static void
+note_claim(struct handshake_peer *p, enum handshake_trouble claim, uint64_t now)
+{
+	p->claim = claim;
+	p->claim_at = now;
+	if (p->trouble == HANDSHAKE_NOT_BEGUN)
+		p->trouble = HANDSHAKE_NO_ANSWER;
+}
+
+void
+handshake_unsealed(struct handshake_peer *p, struct handshake_time now)
+{
+	note_claim(p, HANDSHAKE_UNSEALED, now.us);
+}
+
+void
 handshake_peer_key(struct handshake_peer *p, const uint8_t *public_key)
 {
 	give_up(p);
@@ -322,7 +347,7 @@ handshake_peer_key(struct handshake_peer *p, const uint8_t *public_key)
 	if (public_key != NULL)
 		memcpy(p->public_key, public_key, KEY_BYTES);
 	p->again_at = 0;
-	p->trouble = HANDSHAKE_FINE;
+	handshake_begun(p);
 }
 
 static void
@@ -355,13 +380,14 @@ take_answer(const struct handshake_self *s, struct handshake_peer *p, struct han
 		p->again_at = now.us + LONGEST_WAIT_US;
 		return;
 	}
+	memcpy(p->agreed_key, p->public_key, KEY_BYTES);
 	r->agreed = r->initiated = true;
 	r->own_index = p->index;
 	r->peer_index = wire_be32(m->head.index);
 	r->peer_lanes = terms.lanes;
 	r->peer_epoch = wire_be32(terms.epoch);
 	p->agreed++;
-	p->trouble = HANDSHAKE_FINE;
+	handshake_begun(p);
 	p->again_at = 0;
 }
 
@@ -451,7 +477,7 @@ judge_init(const struct handshake_self *s, const struct handshake_peer *p, uint6
 	return HANDSHAKE_FINE;
 }
 
-/* The trouble that its peer has is this node's too, as people here call it. */
+/* Return what people here call the trouble that the peer has with this node. */
 static enum handshake_trouble
 as_seen_here(enum handshake_trouble told)
 {
@@ -504,19 +530,21 @@ take_init(const struct handshake_self *s, struct handshake_peer *p, struct hands
 		r->send_len = sizeof(*a);
 		r->agreed = told == HANDSHAKE_FINE;
 	}
+	if (r->agreed)
+		memcpy(p->agreed_key, noise.peer, KEY_BYTES);
 	primitive_forget(ephemeral, sizeof(ephemeral));
 	noise_forget(&noise);
-	if (told != HANDSHAKE_FINE) {
-		p->refused++;
-		/* somebody without a good key must not change what people are told of others */
-		if (told != HANDSHAKE_KEY_REFUSED || p->trouble == HANDSHAKE_NO_ANSWER)
-			p->trouble = as_seen_here(told);
-	}
+	if (told == HANDSHAKE_KEY_REFUSED) /* anybody may have asked */
+		note_claim(p, as_seen_here(told), now.us);
+	else if (told != HANDSHAKE_FINE)
+		p->trouble = as_seen_here(told);
+	p->refused += told != HANDSHAKE_FINE;
 	if (!r->agreed)
 		return;
 	p->stamp_taken = wire_be64(first.terms.time);
 	p->agreed++;
-	p->trouble = HANDSHAKE_FINE;
+	if (++p->unbegun > UNBEGUN_MAX)
+		p->trouble = HANDSHAKE_NOT_BEGUN;
 	r->peer_index = wire_be32(m->head.index);
 	r->peer_lanes = first.terms.lanes;
 	r->peer_epoch = wire_be32(first.terms.epoch);
@@ -586,12 +614,16 @@ static const struct {
 		"its certificate is not valid yet by this node's clock: set the clocks "
 		"(timedatectl)"},
 	[HANDSHAKE_PEER_FORGED] = {"its key is unknown",
-		"its key is neither in [nodes] (key=) nor certified by security.authority for that "
-		"number"},
+		"who asks in its name has a key that is neither in [nodes] (key=) nor certified by "
+		"security.authority for that number"},
 	[HANDSHAKE_PEER_REVOKED] = {"its key is revoked",
 		"its key is in security.revoked: it must have another one"},
 	[HANDSHAKE_UNSEALED] = {"peer is unsealed",
-		"it sends frames without a seal: it has security.mode = off"},
+		"frames come in its name without a seal: it has security.mode = off, or somebody "
+		"else sends them"},
+	[HANDSHAKE_NOT_BEGUN] = {"its keys do not begin",
+		"it asks for keys again and again and does not use them: its file of "
+		"security.cluster is another one, or what goes to it is lost"},
 };
 
 const char *

@@ -43,33 +43,35 @@ enum handshake_step {
 	HANDSHAKE_STEPS
 };
 
-/* What is wrong between two nodes, for people. Those up to HANDSHAKE_CLOCK are said in ANSWER. */
+/* The reasons why two nodes have no keys, for people. Those up to HANDSHAKE_CLOCK are said in
+ * ANSWER. */
 enum handshake_trouble {
 	HANDSHAKE_FINE,
-	HANDSHAKE_KEY_REFUSED,    /* the peer does not take this node's key */
-	HANDSHAKE_CERT_EXPIRED,   /* ... its certificate, which is no longer valid */
-	HANDSHAKE_CERT_NOT_YET,   /* ... not valid yet, by the peer's clock */
-	HANDSHAKE_REVOKED,        /* ... which is revoked there */
-	HANDSHAKE_MODES_DIFFER,   /* one has auth, the other seal */
-	HANDSHAKE_CLOCK,          /* this node's clock went back: it goes on by itself */
-	HANDSHAKE_NO_ANSWER,      /* nobody answers */
-	HANDSHAKE_OTHER_KEY,      /* the peer has another key than [nodes] says */
-	HANDSHAKE_OTHER_CLUSTER,  /* its answer cannot be opened: another `cluster` secret */
-	HANDSHAKE_PEER_EXPIRED,   /* the peer's certificate is no longer valid */
-	HANDSHAKE_PEER_NOT_YET,   /* ... not yet, by this node's clock */
-	HANDSHAKE_PEER_FORGED,    /* ... is not of this cluster's authority, or of another node */
-	HANDSHAKE_PEER_REVOKED,   /* the peer's key is revoked here */
-	HANDSHAKE_UNSEALED,       /* the peer has security.mode = off */
+	HANDSHAKE_KEY_REFUSED,   /* the peer does not take this node's key */
+	HANDSHAKE_CERT_EXPIRED,  /* ... its certificate, which is no longer valid */
+	HANDSHAKE_CERT_NOT_YET,  /* ... not valid yet, by the peer's clock */
+	HANDSHAKE_REVOKED,       /* ... which is revoked there */
+	HANDSHAKE_MODES_DIFFER,  /* one has auth, the other seal */
+	HANDSHAKE_CLOCK,         /* this node's clock went back: it goes on by itself */
+	HANDSHAKE_NO_ANSWER,     /* nobody answers */
+	HANDSHAKE_OTHER_KEY,     /* the peer has another key than [nodes] says */
+	HANDSHAKE_OTHER_CLUSTER, /* its answer cannot be opened: another `cluster` secret */
+	HANDSHAKE_PEER_EXPIRED,  /* the peer's certificate is no longer valid */
+	HANDSHAKE_PEER_NOT_YET,  /* ... not yet, by this node's clock */
+	HANDSHAKE_PEER_FORGED,   /* ... is not of this cluster's authority, or of another node */
+	HANDSHAKE_PEER_REVOKED,  /* the peer's key is revoked here */
+	HANDSHAKE_UNSEALED,      /* the peer has security.mode = off */
+	HANDSHAKE_NOT_BEGUN,     /* the peer asks for keys, and does not use them */
 	HANDSHAKE_TROUBLES
 };
 
-/* The name of a trouble as programs read it, a word; and a sentence for people. */
+/* Return the name of a trouble, few words; and a sentence that says what to do. */
 const char *handshake_trouble_name(enum handshake_trouble t);
 const char *handshake_trouble_text(enum handshake_trouble t);
 
-/* What both ends of a handshake say, encrypted. All big-endian. */
+/* Both ends of a handshake say this, encrypted. All big-endian. */
 struct handshake_terms {
-	uint64_t time; /* of INIT, ns since 1970; in a refusal for HANDSHAKE_CLOCK: the last one */
+	uint64_t time;  /* of INIT, ns since 1970; in a refusal for HANDSHAKE_CLOCK: the last one */
 	uint32_t epoch; /* of the node's life */
 	uint8_t mode;   /* enum seal_mode */
 	uint8_t lanes;
@@ -117,8 +119,8 @@ struct handshake_tell {
 struct handshake_self {
 	uint16_t node;
 	uint8_t secret[KEY_BYTES], public_key[KEY_BYTES];
-	uint8_t cluster[KEY_BYTES];             /* all 0: none */
-	uint8_t authority[KEY_BYTES];           /* public */
+	uint8_t cluster[KEY_BYTES];   /* all 0: none */
+	uint8_t authority[KEY_BYTES]; /* public */
 	bool has_authority, has_certificate;
 	uint8_t certificate[CERTIFICATE_BYTES]; /* this node's */
 	uint8_t (*revoked)[KEY_BYTES];
@@ -136,54 +138,63 @@ struct handshake_time {
 	uint64_t wall; /* ns since 1970 */
 };
 
-/* What this node knows of a peer. Zeroed, and `node` set, at first. */
+/* The state of a peer at this node. Zeroed, and `node` set, at first. */
 struct handshake_peer {
 	uint16_t node;
-	bool pinned;                   /* public_key is from [nodes] */
-	bool has_key;                  /* public_key is set */
-	bool asking;                   /* an INIT or an ASK is not answered yet */
-	bool asks_key;                 /* ... an ASK */
+	bool pinned;   /* public_key is from [nodes] */
+	bool has_key;  /* public_key is set */
+	bool asking;   /* an INIT or an ASK is not answered yet */
+	bool asks_key; /* ... an ASK */
 	uint8_t public_key[KEY_BYTES];
-	uint64_t key_until;            /* not pinned: end of its certificate, s */
-	struct noise noise;            /* of the INIT that was sent */
-	uint32_t index;                /* of that INIT */
-	uint64_t mac1;                 /* of that INIT */
-	uint64_t nonce;                /* of the ASK */
+	uint64_t key_until; /* not pinned: end of its certificate, s */
+	struct noise noise; /* of the INIT that was sent */
+	uint32_t index;     /* of that INIT */
+	uint64_t mac1;      /* of that INIT */
+	uint64_t nonce;     /* of the ASK */
 	uint32_t attempts;
-	uint64_t again_at;             /* us: when to ask again; before that, nobody is asked */
+	uint64_t again_at; /* us: when to ask again; before that, nobody is asked */
 	uint64_t cookie[2], cookie_until;
 	uint8_t cookies;               /* taken since it was asked last */
 	uint64_t stamp_taken;          /* time of the last INIT that was taken from it */
 	uint64_t stamp_floor;          /* own INITs are later than this */
+	uint8_t agreed_key[KEY_BYTES]; /* public: the one that it has shown, with the last keys */
+	uint32_t unbegun;              /* INITs taken since a frame with their keys came */
 	enum handshake_trouble trouble;
+	/* Somebody who may not be the peer has shown this, and when, us; 0: nobody has. */
+	enum handshake_trouble claim;
+	uint64_t claim_at;
 	/* Counts. */
 	uint32_t agreed, refused, unreadable;
 };
 
-/* What an event came to. The keys are secret. */
+/* The result of an event. The keys are secret. */
 struct handshake_result {
 	uint32_t send_len; /* 0: nothing is to be sent to the peer */
 	uint8_t send[HANDSHAKE_MESSAGE_MAX];
 	bool agreed;
-	bool initiated;               /* by this node: it may send at once */
+	bool initiated; /* by this node: it may send at once */
 	struct noise_keys keys;
 	uint32_t own_index, peer_index; /* by which each end knows the keys */
 	uint8_t peer_lanes;
 	uint32_t peer_epoch;
 };
 
-/* A lane wants keys for frames to the peer. */
+/* Ask for keys, since a lane wants to send frames to the peer. */
 void handshake_want(const struct handshake_self *s, struct handshake_peer *p,
 	struct handshake_time now, struct handshake_result *r);
-/* A message came in, of which nothing has been checked but handshake_check(). */
+/* Take in a message, of which nothing has been checked but handshake_check(). */
 void handshake_message(const struct handshake_self *s, struct handshake_peer *p,
 	struct handshake_time now, const void *message, uint32_t len, struct handshake_result *r);
-/* Time has passed. Call it at handshake_deadline() at the latest. */
+/* Note that a frame has come with keys that the peer had asked for. */
+void handshake_begun(struct handshake_peer *p);
+/* Note that a frame without a seal has come in the peer's name. */
+void handshake_unsealed(struct handshake_peer *p, struct handshake_time now);
+/* Do what is due. To be called at handshake_deadline() at the latest. */
 void handshake_tick(const struct handshake_self *s, struct handshake_peer *p,
 	struct handshake_time now, struct handshake_result *r);
-/* us; UINT64_MAX: never. */
+/* Return when something is due, us; UINT64_MAX: never. */
 uint64_t handshake_deadline(const struct handshake_peer *p);
-/* The peer has another key now, or none that is known; what was under way ends. */
+/* Give the peer another key, or none that is known; what was under way ends. */
 void handshake_peer_key(struct handshake_peer *p, const uint8_t *public_key);
 /* Return whether a key is one of those that are revoked. */
 bool handshake_revoked(const struct handshake_self *s, const uint8_t public_key[KEY_BYTES]);

@@ -68,7 +68,8 @@ keyring_keys_free(struct keyring_keys *k)
 	secret_free(k, k->bytes);
 }
 
-/* Who made them may have a clock that is a little before the lane's. */
+/* Return the age of keys, which is below 0 if who made them has a clock that is before the
+ * lane's. */
 static inline int64_t
 age_of(const struct keyring_keys *k, uint64_t now)
 {

@@ -25,11 +25,11 @@
 
 /* Secret. */
 struct keyring_keys {
-	bool initiated;                         /* by this node */
-	uint8_t lanes;                          /* of the peer */
-	uint32_t own_index;                     /* by which the peer's frames name them */
-	uint64_t made_at;                       /* ticks */
-	size_t bytes;                           /* of this memory */
+	bool initiated;     /* by this node */
+	uint8_t lanes;      /* of the peer */
+	uint32_t own_index; /* by which the peer's frames name them */
+	uint64_t made_at;   /* ticks */
+	size_t bytes;       /* of this memory */
 	const struct cipher *cipher;
 	struct seal_tx tx[HANDSHAKE_LANES_MAX]; /* by the peer's lane */
 	struct seal_rx *rx;                     /* ... `lanes` of them */

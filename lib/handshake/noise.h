@@ -18,9 +18,9 @@
 struct noise {
 	uint8_t hash[HASH_BYTES], chain[HASH_BYTES], key[HASH_BYTES];
 	uint64_t n;
-	uint8_t ephemeral[DH_BYTES];                /* own secret */
-	uint8_t peer[DH_BYTES];                     /* public: the other's static key */
-	uint8_t peer_ephemeral[DH_BYTES];           /* public */
+	uint8_t ephemeral[DH_BYTES];      /* own secret */
+	uint8_t peer[DH_BYTES];           /* public: the other's static key */
+	uint8_t peer_ephemeral[DH_BYTES]; /* public */
 };
 
 /* The keys of the two directions. */

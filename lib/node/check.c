@@ -145,11 +145,14 @@ check_security(const struct config *c, struct config_fault *f)
 
 	if (c->security == SEAL_OFF)
 		return 0;
-	if (*c->security_key == 0)
-		return refuse(f, "security", "key",
-			"must be given with mode = %s: pmx-ctl key generate FILE",
+	if (*c->security_key == 0 && *c->security_cluster == 0)
+		return refuse(f, "security", NULL,
+			" mode = %s needs cluster, one secret of all nodes (pmx-ctl key generate "
+			"FILE --kind cluster), or key, a secret of each (pmx-ctl key generate "
+			"FILE)",
 			c->security == SEAL_AUTH ? "auth" : "seal");
-	for (uint32_t i = 0; i < c->nodes_max && *c->security_authority == 0; i++) {
+	for (uint32_t i = 0;
+		i < c->nodes_max && *c->security_authority == 0 && *c->security_key != 0; i++) {
 		snprintf(name, sizeof(name), "%u", i);
 		if (i != c->id && c->peers[i].links != 0 && !c->peers[i].has_key)
 			return refuse(f, "nodes", name,

@@ -72,9 +72,9 @@ node_resume(struct node *n)
 }
 
 /* Pause all lanes, by a command to each. No other command comes between these: it would wait for a
- * lane that is paused already, and these for it. Each pause has a ticket of its own: a lane that has not
- * seen the end of the one before must not take the next one for it, since it could not take that
- * one's command. */
+ * lane that is paused already, and these for it. Each pause has a ticket of its own: a lane that
+ * has not seen the end of the one before must not take the next one for it, since it could not take
+ * that one's command. */
 int
 node_pause(struct node *n)
 {

@@ -462,7 +462,8 @@ read_security(const struct reader *r)
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
 		char whole[sizeof(c->security_key) + 256];
 
-		if (*files[i] == 0 || (files[i] == c->security_authority && key_from_text(files[i], key)))
+		if (*files[i] == 0 ||
+			(files[i] == c->security_authority && key_from_text(files[i], key)))
 			continue;
 		reader_beside(r, files[i], whole, sizeof(whole));
 		if (strlen(whole) >= sizeof(c->security_key))
@@ -495,8 +496,8 @@ read_all(const struct reader *r, struct rte_cfgfile *file)
 	if (!rte_cfgfile_has_entry(file, "node", "id"))
 		return reader_complain(r, "node", "id", 0, "must be given: this node's number");
 	c->discovers = rte_cfgfile_has_section(file, "discovery");
-	if (read_access(r) != 0 || read_security(r) != 0 || read_ranges(r, file) != 0 || read_links(r, file) != 0 ||
-		check_together(r) != 0 || reader_nodes(r, file) != 0)
+	if (read_access(r) != 0 || read_security(r) != 0 || read_ranges(r, file) != 0 ||
+		read_links(r, file) != 0 || check_together(r) != 0 || reader_nodes(r, file) != 0)
 		return -1;
 	c->proto.hello_us = c->hello_ms * 1000;
 	c->proto.keepalive_us = c->keepalive_ms * 1000;

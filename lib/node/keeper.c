@@ -30,6 +30,7 @@
 
 #define COOKIE_SECRET_US 120000000
 #define RETIRE_US        10000000
+#define CLAIM_US         60000000 /* so long people are told of it */
 
 struct peer_keys {
 	struct handshake_peer handshake;
@@ -42,6 +43,7 @@ struct keeper {
 	pthread_mutex_t lock; /* of all that follows */
 	struct handshake_self self;
 	const struct cipher *cipher;
+	bool derived;            /* nodes' keys are made from the cluster's */
 	struct peer_keys *peers; /* by node */
 	uint16_t *asking;        /* nodes that are being asked */
 	uint32_t asking_count;
@@ -78,17 +80,32 @@ read_authority(const char *text, uint8_t key[KEY_BYTES], char *error, uint32_t e
 	return key_from_text(text, key) ? 0 : key_read_public(text, key, error, error_len);
 }
 
+/* Make a node's secret from the cluster's, where nodes have none of their own: whoever has that one
+ * file can speak for every node, and nobody else for any. */
+static void
+derive(const uint8_t cluster[KEY_BYTES], uint16_t node, uint8_t secret[KEY_BYTES])
+{
+	static const char label[] = "pmx-dpdk node";
+	const uint16_t number = wire_be16(node);
+
+	primitive_hmac(secret, cluster, label, sizeof(label), &number, sizeof(number));
+}
+
 /* Read what [security] names into *s, which is zeroed before. s->revoked is to be freed, also after
  * an error. */
 static int
 read_files(const struct config *c, struct handshake_self *s, char *error, uint32_t error_len)
 {
-	int e = key_read(KEY_NODE, c->security_key, s->secret, error, error_len);
+	int e = 0;
 
-	if (e == 0 && key_public(KEY_NODE, s->secret, s->public_key) != 0)
-		e = -EINVAL;
-	if (e == 0 && *c->security_cluster != 0)
+	if (*c->security_cluster != 0)
 		e = key_read(KEY_CLUSTER, c->security_cluster, s->cluster, error, error_len);
+	if (e == 0 && *c->security_key != 0)
+		e = key_read(KEY_NODE, c->security_key, s->secret, error, error_len);
+	else if (e == 0)
+		derive(s->cluster, s->node, s->secret);
+	if (e == 0)
+		primitive_public(s->public_key, s->secret);
 	if (e == 0 && *c->security_authority != 0) {
 		e = read_authority(c->security_authority, s->authority, error, error_len);
 		s->has_authority = e == 0;
@@ -127,8 +144,8 @@ check_certificate(const struct config *c, const struct handshake_self *s, char *
 		break;
 	}
 	if (own.node != c->id || memcmp(own.public_key, s->public_key, KEY_BYTES) != 0) {
-		snprintf(error, error_len, "%s: is node %u's, %s", c->security_certificate, own.node,
-			own.node != c->id ? "not this node's" : "but of another key");
+		snprintf(error, error_len, "%s: is node %u's, %s", c->security_certificate,
+			own.node, own.node != c->id ? "not this node's" : "but of another key");
 		return -EINVAL;
 	}
 	return 0;
@@ -172,6 +189,43 @@ keeper_check(const struct config *c, char *error, uint32_t error_len)
 	free(s.revoked);
 	key_forget(&s, sizeof(s));
 	return e;
+}
+
+/* Write the public key that a peer must have. Return false if none is known before it shows one. */
+static bool
+key_of_peer(const struct keeper *k, uint16_t node, uint8_t key[KEY_BYTES])
+{
+	const struct config_peer *c = &k->node->config.peers[node];
+	uint8_t secret[KEY_BYTES];
+
+	if (c->links == 0)
+		return false;
+	if (c->has_key) {
+		memcpy(key, c->key, KEY_BYTES);
+		return true;
+	}
+	if (!k->derived)
+		return false;
+	derive(k->self.cluster, node, secret);
+	primitive_public(key, secret);
+	key_forget(secret, sizeof(secret));
+	return true;
+}
+
+/* Set which key a peer must have, and return whether that has changed. */
+static bool
+set_peer_key(struct keeper *k, uint16_t node)
+{
+	struct handshake_peer *p = &k->peers[node].handshake;
+	uint8_t key[KEY_BYTES];
+	const bool has = key_of_peer(k, node, key);
+
+	if (p->pinned == has &&
+		(has ? memcmp(p->public_key, key, KEY_BYTES) == 0
+		     : k->node->config.peers[node].links != 0 || !p->has_key))
+		return false;
+	handshake_peer_key(p, has ? key : NULL);
+	return true;
 }
 
 /* ------------------------------------------------------------------ commands to lanes */
@@ -257,13 +311,23 @@ take_mail(struct keeper *k, const struct sealed_mail *m)
 	struct handshake_peer *p = &k->peers[m->node].handshake;
 	struct handshake_result r;
 
-	if (m->len != 0)
+	if (!p->has_key) /* discovery may have found the node since */
+		set_peer_key(k, m->node);
+	switch (m->news) {
+	case SEALED_MESSAGE:
 		handshake_message(&k->self, p, time_now(), m->message, m->len, &r);
-	else
+		break;
+	case SEALED_BEGUN:
+		handshake_begun(p);
+		return;
+	case SEALED_UNSEALED:
+		handshake_unsealed(p, time_now());
+		/* fallthrough */
+	case SEALED_WANTED:
 		handshake_want(&k->self, p, time_now(), &r);
+		break;
+	}
 	act(k, m->node, &r);
-	if (m->unsealed && p->trouble != HANDSHAKE_FINE && p->agreed == 0)
-		p->trouble = HANDSHAKE_UNSEALED;
 }
 
 static void
@@ -272,7 +336,8 @@ take_all_mail(struct keeper *k)
 	struct sealed_mail m;
 
 	for (uint32_t lane = 0; lane < k->node->config.lanes; lane++) {
-		while (!atomic_load(&k->stop) && sealed_mail_take(k->node->engines[lane].sealed, &m))
+		while (!atomic_load(&k->stop) &&
+			sealed_mail_take(k->node->engines[lane].sealed, &m))
 			take_mail(k, &m);
 	}
 }
@@ -384,23 +449,6 @@ tell_lanes(struct keeper *k)
 	}
 }
 
-/* Set what [nodes] says of a peer's key, and return whether it has changed. */
-static bool
-set_peer_key(struct keeper *k, uint16_t node)
-{
-	const struct config_peer *c = &k->node->config.peers[node];
-	struct handshake_peer *p = &k->peers[node].handshake;
-	const bool has = c->links != 0 && c->has_key;
-
-	p->node = node;
-	if (p->pinned == has &&
-		(has ? memcmp(p->public_key, c->key, KEY_BYTES) == 0
-		     : c->links != 0 || !p->has_key))
-		return false;
-	handshake_peer_key(p, has ? c->key : NULL);
-	return true;
-}
-
 int
 keeper_begin(struct node *n, char *error, uint32_t error_len)
 {
@@ -418,6 +466,7 @@ keeper_begin(struct node *n, char *error, uint32_t error_len)
 	k->cipher = cipher_best();
 	pthread_mutex_init(&k->lock, NULL);
 	k->bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	k->derived = *c->security_key == 0;
 	e = take_files(c, &k->self, error, error_len);
 	if (e != 0) {
 		keeper_end(n);
@@ -433,7 +482,8 @@ keeper_begin(struct node *n, char *error, uint32_t error_len)
 	}
 	for (uint32_t lane = 0; lane < c->lanes; lane++) {
 		if (sealed_make(&n->engines[lane], k->self.mode, k->bell) != 0)
-			return fail(n, -ENOMEM, "no memory for the keys of a lane", error, error_len);
+			return fail(n, -ENOMEM, "no memory for the keys of a lane", error,
+				error_len);
 	}
 	/* frames to several nodes at once have no key */
 	for (unsigned i = 0; i < n->link_count; i++)
@@ -472,6 +522,20 @@ keeper_end(struct node *n)
 	n->keeper = NULL;
 }
 
+void
+keeper_lock(struct node *n)
+{
+	if (n->keeper != NULL)
+		pthread_mutex_lock(&n->keeper->lock);
+}
+
+void
+keeper_unlock(struct node *n)
+{
+	if (n->keeper != NULL)
+		pthread_mutex_unlock(&n->keeper->lock);
+}
+
 int
 keeper_reload(struct node *n, const struct config *files, char *error, uint32_t error_len)
 {
@@ -483,20 +547,22 @@ keeper_reload(struct node *n, const struct config *files, char *error, uint32_t 
 	memcpy(c.security_key, files->security_key, sizeof(c.security_key));
 	memcpy(c.security_cluster, files->security_cluster, sizeof(c.security_cluster));
 	memcpy(c.security_authority, files->security_authority, sizeof(c.security_authority));
-	memcpy(c.security_certificate, files->security_certificate,
-		sizeof(c.security_certificate));
+	memcpy(c.security_certificate, files->security_certificate, sizeof(c.security_certificate));
 	memcpy(c.security_revoked, files->security_revoked, sizeof(c.security_revoked));
-	pthread_mutex_lock(&k->lock);
-	uint8_t own[KEY_BYTES];
+	uint8_t own[KEY_BYTES], authority[KEY_BYTES];
 
 	memcpy(own, k->self.public_key, sizeof(own));
+	memcpy(authority, k->self.authority, sizeof(authority));
 	const int e = take_files(&c, &k->self, error, error_len);
-	const bool all = memcmp(own, k->self.public_key, sizeof(own)) != 0;
+	k->derived = e == 0 ? *c.security_key == 0 : k->derived;
+	const bool all = memcmp(own, k->self.public_key, sizeof(own)) != 0 ||
+		memcmp(authority, k->self.authority, sizeof(authority)) != 0;
 
 	tell_lanes(k);
 	for (uint32_t i = 0; e == 0 && i < c.nodes_max; i++) {
 		struct handshake_peer *p = &k->peers[i].handshake;
-		const bool bad = p->has_key && handshake_revoked(&k->self, p->public_key);
+		const bool bad = (p->has_key && handshake_revoked(&k->self, p->public_key)) ||
+			(k->peers[i].agreed_at != 0 && handshake_revoked(&k->self, p->agreed_key));
 
 		if (!set_peer_key(k, (uint16_t)i) && !all && !bad)
 			continue;
@@ -505,7 +571,6 @@ keeper_reload(struct node *n, const struct config *files, char *error, uint32_t 
 		if (k->peers[i].agreed_at != 0)
 			retire(k, (uint16_t)i, COMMAND_KEYS_ALL);
 	}
-	pthread_mutex_unlock(&k->lock);
 	return e;
 }
 
@@ -520,8 +585,12 @@ keeper_view(const struct node *n, uint16_t node, struct keeper_view *out)
 	const struct peer_keys *p = &k->peers[node];
 	const uint64_t age = (uint64_t)clock_us() - p->agreed_at;
 
+	const uint64_t claimed = (uint64_t)clock_us() - p->handshake.claim_at;
+
 	*out = (struct keeper_view){
 		.trouble = p->handshake.trouble,
+		.claim = p->handshake.claim_at != 0 && claimed < CLAIM_US ? p->handshake.claim
+									  : HANDSHAKE_FINE,
 		.has_keys = p->agreed_at != 0 && age < KEYRING_DEAD_S * UINT64_C(1000000),
 		.age_s = (uint32_t)(age / 1000000),
 		.agreed = p->handshake.agreed,

@@ -16,17 +16,21 @@ int keeper_check(const struct config *c, char *error, uint32_t error_len);
 int keeper_begin(struct node *n, char *error, uint32_t error_len);
 /* End, when the lanes do not poll any more. All keys are wiped. */
 void keeper_end(struct node *n);
+/* Keep the keeper from n->config.peers while these change. */
+void keeper_lock(struct node *n);
+void keeper_unlock(struct node *n);
 /* Take keys and files as they are now in n->config, whose peers have changed already, and in
  * `files`, of which [security] counts. Keys that are agreed on with a peer whose key is another
- * one, or is revoked, end. While lanes poll. Return 0, or -errno and a sentence: nothing has
- * changed. */
+ * one, or is revoked, end. While lanes poll, with the lock. Return 0, or -errno and a sentence:
+ * nothing has changed. */
 int keeper_reload(struct node *n, const struct config *files, char *error, uint32_t error_len);
 
-/* What is known of a peer's keys, for people. */
+/* The state of a peer's keys, for people. */
 struct keeper_view {
 	enum handshake_trouble trouble;
-	bool has_keys;                      /* that are not too old */
-	uint32_t age_s;                     /* of these */
+	enum handshake_trouble claim;         /* of the last minute: struct handshake_peer */
+	bool has_keys;                        /* that are not too old */
+	uint32_t age_s;                       /* of these */
 	uint32_t agreed, refused, unreadable; /* handshakes */
 	bool pinned;
 };

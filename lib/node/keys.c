@@ -240,17 +240,20 @@ const struct key node_config_keys[] = {
 	{"discovery", "cluster", KIND_TEXT, DIFFERS(discovery_cluster),
 		TEXT(config, discovery_cluster), "", "name",
 		"nodes of another cluster are left alone; no secret"},
-	{"security", "mode", KIND_CHOICE, DIFFERS(security), 0, 0, "off", "off|auth|seal",
+	{"security", "mode", KIND_CHOICE, AGREES(security), 0, 0, "off", "off|auth|seal",
 		"frames between nodes: as they are; authenticated; also encrypted. The same on all "
 		"nodes"},
 	{"security", "key", KIND_TEXT, LIVE(security_key), TEXT(config, security_key), "", "file",
-		"this node's secret key: pmx-ctl key generate"},
+		"this node's secret key: pmx-ctl key generate; empty: made from cluster's, so that "
+		"each node has the others' as well"},
 	{"security", "cluster", KIND_TEXT, LIVE(security_cluster), TEXT(config, security_cluster),
-		"", "file", "a secret that all nodes share, as a second factor; empty: none"},
+		"", "file",
+		"a secret that all nodes share: pmx-ctl key generate --kind cluster; without key "
+		"it is all that they need"},
 	{"security", "authority", KIND_TEXT, LIVE(security_authority),
 		TEXT(config, security_authority), "", "key",
-		"public key of who certifies nodes, or a file with it; empty: [nodes] has the key of "
-		"each"},
+		"public key of who certifies nodes, or a file with it; empty: [nodes] has the key "
+		"of each"},
 	{"security", "certificate", KIND_TEXT, LIVE(security_certificate),
 		TEXT(config, security_certificate), "", "file",
 		"this node's certificate: pmx-ctl key certify"},

@@ -91,8 +91,8 @@ read_peer_key(const struct reader *r, const char *name, const char *text, struct
 	peer->has_key = key_from_text(text, peer->key);
 	return peer->has_key ? 0
 			     : reader_complain(r, "nodes", name, 0,
-				       "'key=%s' is no public key, which has 44 characters: pmx-ctl "
-				       "key public FILE, on that node",
+				       "'key=%s' is no public key, which has 44 characters: "
+				       "pmx-ctl key public FILE, on that node",
 				       text);
 }
 
@@ -115,8 +115,8 @@ read_peer_option(const struct reader *r, const char *name, const char *text, uin
 		whole_number(text + 5, UINT32_MAX, &peer->generation))
 		return 0;
 	return reader_complain(r, "nodes", name, 0,
-		"'%s' is neither link=N nor name=NAME nor key=KEY nor mac=MAC; MAC is the next hop's: the "
-		"peer's, or that of the router in front of it (ip neigh)",
+		"'%s' is neither link=N nor name=NAME nor key=KEY nor mac=MAC; MAC is the next "
+		"hop's: the peer's, or that of the router in front of it (ip neigh)",
 		text);
 }
 

@@ -218,14 +218,17 @@ reload_now(struct reload_result *result, char *error, uint32_t error_len)
 		config_free(&now);
 		return -EINVAL;
 	}
+	keeper_lock(running.node);
 	int e = change_all(running.node, &now, result, error, error_len);
+
+	if (e == 0)
+		e = keeper_reload(running.node, &now, error, error_len);
+	keeper_unlock(running.node);
 
 	if (e == -ETIMEDOUT || e == -ESHUTDOWN) {
 		config_free(&now);
 		return e;
 	}
-	if (e == 0)
-		e = keeper_reload(running.node, &now, error, error_len);
 	config_free(&running.read);
 	running.read = now;
 	look_at_shared(&running.shared);
@@ -280,6 +283,8 @@ reload_take_found(const struct reload_found *found, uint32_t count, char *error,
 	int e, bad = 0;
 
 	pthread_mutex_lock(&running.lock);
+	if (n != NULL)
+		keeper_lock(n);
 	e = n != NULL ? node_pause(n) : -ESHUTDOWN;
 	for (uint32_t i = 0; e == 0 && i < count; i++)
 		bad |= take_one(n, &found[i], &result, error, error_len);
@@ -290,6 +295,8 @@ reload_take_found(const struct reload_found *found, uint32_t count, char *error,
 		}
 		node_resume(n);
 	}
+	if (n != NULL)
+		keeper_unlock(n);
 	pthread_mutex_unlock(&running.lock);
 	return e != 0 ? e : bad != 0 ? -EINVAL : 0;
 }

@@ -14,6 +14,7 @@
 #include "base/bytes.h"
 #include "engine/rails.h"
 #include "log/log.h"
+#include "node/keeper.h"
 #include "node/node.h"
 #include "node/reload.h"
 #include "primary/health.h"
@@ -31,8 +32,10 @@ static struct {
 		uint8_t state; /* enum seen */
 		uint8_t links; /* dead ones, a bit each */
 		bool unlike;   /* its settings are others, which has been said */
-		uint32_t back; /* struct announced */
-	} * peers;             /* by node number */
+		bool wants_keys;
+		enum handshake_trouble trouble; /* the last that was said */
+		uint32_t back;                  /* struct announced */
+	} * peers;                              /* by node number */
 	bool link_up[CONFIG_LINKS_MAX];
 	uint64_t taken_by[CONFIG_LINKS_MAX]; /* node.address_taken */
 	uint32_t looks, twins, twin_epoch;
@@ -250,6 +253,36 @@ look_at_terms(const struct node *n, uint16_t node)
 	p->unlike = unlike;
 }
 
+/* Log once why there are no keys for a peer, and when there are some after all. */
+static void
+look_at_keys(const struct node *n, uint16_t node)
+{
+	struct seen_peer *p = &seen.peers[node];
+	struct keeper_view v;
+	struct proto_path_stat s = {0};
+
+	if (!keeper_view(n, node, &v)) {
+		for (unsigned l = 0; l < n->config.lanes && !s.wants_keys; l++)
+			proto_path_stat(n->engines[l].proto, node, &s);
+		if (s.wants_keys && !p->wants_keys)
+			log_say(LOG_PEER, RTE_LOG_ERR,
+				"node %u has security.mode, this one has not: no message passes. "
+				"Give both the same",
+				node);
+		p->wants_keys = s.wants_keys;
+		return;
+	}
+	if (v.trouble == p->trouble)
+		return;
+	if (v.trouble == HANDSHAKE_FINE)
+		log_say(LOG_PEER, RTE_LOG_NOTICE, "node %u has keys now", node);
+	else
+		log_say(LOG_PEER, v.trouble == HANDSHAKE_CLOCK ? RTE_LOG_WARNING : RTE_LOG_ERR,
+			"no keys for node %u: %s: %s", node, handshake_trouble_name(v.trouble),
+			handshake_trouble_text(v.trouble));
+	p->trouble = v.trouble;
+}
+
 /* Log once who else has the IP address of a link with encap = udp. */
 static void
 look_at_address(struct node *n, unsigned i)
@@ -309,6 +342,7 @@ health_look(struct node *n)
 		look_at_peer(n, (uint16_t)i);
 		look_at_rails(n, (uint16_t)i);
 		look_at_terms(n, (uint16_t)i);
+		look_at_keys(n, (uint16_t)i);
 		look_at_number(n, (uint16_t)i);
 	}
 	look_at_nodes();

@@ -13,6 +13,7 @@
 #include "engine/rails.h"
 #include "group/engine/group.h"
 #include "rma/engine/rma.h"
+#include "node/keeper.h"
 #include "node/reload.h"
 #include "primary/attach.h"
 #include "primary/discover.h"
@@ -213,6 +214,30 @@ add_address(struct rte_tel_data *p, uint32_t number)
 	rte_tel_data_add_dict_uint(p, "link", first);
 }
 
+/* Add what is known of the keys that this node and the peer have, or why they have none. */
+static void
+add_keys(struct rte_tel_data *p, uint32_t number)
+{
+	static const char *const modes[] = {[SEAL_AUTH] = "auth", [SEAL_SEAL] = "seal"};
+	struct keeper_view v;
+
+	if (!keeper_view(node, (uint16_t)number, &v))
+		return;
+	rte_tel_data_add_dict_string(p, "keys", v.has_keys ? modes[node->config.security] : "none");
+	rte_tel_data_add_dict_uint(p, "keys_age_s", v.has_keys ? v.age_s : 0);
+	rte_tel_data_add_dict_string(p, "keys_trouble",
+		v.trouble != HANDSHAKE_FINE ? handshake_trouble_name(v.trouble) : "");
+	rte_tel_data_add_dict_string(p, "keys_trouble_text",
+		v.trouble != HANDSHAKE_FINE ? handshake_trouble_text(v.trouble) : "");
+	rte_tel_data_add_dict_string(p, "keys_claim",
+		v.claim != HANDSHAKE_FINE ? handshake_trouble_name(v.claim) : "");
+	rte_tel_data_add_dict_string(p, "keys_claim_text",
+		v.claim != HANDSHAKE_FINE ? handshake_trouble_text(v.claim) : "");
+	rte_tel_data_add_dict_uint(p, "keys_agreed", v.agreed);
+	rte_tel_data_add_dict_uint(p, "keys_refused", v.refused);
+	rte_tel_data_add_dict_uint(p, "keys_unreadable", v.unreadable);
+}
+
 static void
 add_peer(struct rte_tel_data *d, uint32_t number)
 {
@@ -250,6 +275,8 @@ add_peer(struct rte_tel_data *d, uint32_t number)
 	rte_tel_data_add_dict_string(p, "says_checksum", s.checksum ? "on" : "off");
 	rte_tel_data_add_dict_uint(p, "unlike", s.unlike);
 	rte_tel_data_add_dict_uint(p, "other_version", s.other_version);
+	rte_tel_data_add_dict_uint(p, "wants_keys", s.wants_keys);
+	add_keys(p, number);
 	snprintf(name, sizeof(name), "%u", number);
 	rte_tel_data_add_dict_container(d, name, p, 0);
 }

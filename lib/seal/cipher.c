@@ -58,8 +58,8 @@ ipsec_mb_key_end(void *key)
 }
 
 static void
-ipsec_mb_seal(void *key, const uint8_t nonce[CIPHER_NONCE_BYTES], const void *aad,
-	uint32_t aad_len, const void *from, uint32_t len, void *to, uint8_t tag[CIPHER_TAG_BYTES])
+ipsec_mb_seal(void *key, const uint8_t nonce[CIPHER_NONCE_BYTES], const void *aad, uint32_t aad_len,
+	const void *from, uint32_t len, void *to, uint8_t tag[CIPHER_TAG_BYTES])
 {
 	struct gcm_context_data c;
 

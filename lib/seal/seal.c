@@ -12,7 +12,7 @@ write_nonce(uint8_t nonce[CIPHER_NONCE_BYTES], uint32_t session_be, uint64_t cou
 	wire_put64(nonce + 4, count);
 }
 
-/* What is encrypted of a frame; the rest is only authenticated. */
+/* Return how many of the frame's last bytes are encrypted; all are authenticated. */
 static inline uint32_t
 secret_bytes(enum seal_mode mode, uint32_t len)
 {

@@ -37,10 +37,11 @@ enum seal_mode {
 #define SEAL_TRAILER_BYTES (4 + CIPHER_TAG_BYTES)
 #define SEAL_WINDOW        8192 /* bits of the ring; frames this far back, less a word, count */
 /* A key seals at most so many frames, and is to be replaced before. */
-#define SEAL_COUNT_SOON (UINT64_C(1) << 40)
-#define SEAL_COUNT_MAX  (SEAL_COUNT_SOON + (UINT64_C(1) << 32))
+#define SEAL_COUNT_SOON    (UINT64_C(1) << 40)
+#define SEAL_COUNT_MAX     (SEAL_COUNT_SOON + (UINT64_C(1) << 32))
 
-/* What the sender of frames has: one for each of its lanes and each of the receiver's. */
+/* The end of a key that seals. There is one for each lane of the sender and each of the
+ * receiver. */
 struct seal_tx {
 	void *key;      /* of the cipher */
 	uint64_t count; /* of the next frame, from 1 */

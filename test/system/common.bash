@@ -184,6 +184,18 @@ node_ini() {
 	grep -q '^\[proto\]' "$dir/$1.ini" && sed -i '/^\[proto\]/a hello_ms = 5000' "$dir/$1.ini" || printf '[proto]\nhello_ms = 5000\n' >>"$dir/$1.ini"
 }
 
+# seal_ini FILE: with SEAL=auth or seal in the environment, that configuration gets keys, for itself and for each line of [nodes]. So
+# each test can be run over sealed frames.
+seal_ini() {
+	local number
+	grep -q '^\[security\]' "$1" && return
+	for number in $(sed -n 's/^\([0-9]\+\) *= .*/\1/p; s/^id *= *//p' "$1"); do
+		[ -e "$dir/seal.$number" ] || "$build/app/pmx-ctl" key generate "$dir/seal.$number" >/dev/null
+		sed -i "/^$number *= /s|\$| key=$("$build/app/pmx-ctl" key public "$dir/seal.$number")|" "$1"
+	done
+	printf '[security]\nmode = %s\nkey = %s\n' "$SEAL" "$dir/seal.$(sed -n 's/^id *= *//p' "$1")" >>"$1"
+}
+
 # alone_ini NAME: the same for a node that has no peers
 alone_ini() {
 	node_ini "$1" "$tag"
@@ -231,6 +243,7 @@ start_primary() {
 	shift
 	# where no sanitizer has anything, since secondaries need the same addresses
 	[[ $build != *asan* ]] || base=(--base-virtaddr=0x200000000000)
+	[ -z "${SEAL:-}" ] || seal_ini "$dir/$name.ini"
 	rm -f "$dir/$name.ready"
 	mkfifo "$dir/$name.ready"
 	exec {fd}<>"$dir/$name.ready"

@@ -134,6 +134,16 @@ def report(folder):
     return "```text\n%s```" % out.stdout.lstrip("\n")
 
 
+def troubles():
+    """What may be wrong between two nodes' keys, from the table of lib/handshake."""
+    table = re.search(r"\} troubles\[\w*\] = \{(.*?)\n\};", read("lib/handshake/handshake.c"), re.S).group(1)
+    rows = ["| name | what it means, and what to do |", "|---|---|"]
+    for entry in re.findall(r"\[HANDSHAKE_\w+\] = \{(.*?)\}", table, re.S)[1:]:
+        name, *text = re.findall(r'"(.*?)"', entry)
+        rows.append("| %s | %s |" % (name, "".join(text)))
+    return "\n".join(rows)
+
+
 def generate(what):
     kind, _, rest = what.partition(" ")
     if kind == "keys":
@@ -141,7 +151,8 @@ def generate(what):
                               check=True).stdout.strip("\n")
     if kind == "file":
         return "```text\n%s\n```" % read(rest).strip("\n")
-    return {"counters": counters, "instructions": instructions, "report": report}[kind](*([rest] if rest else []))
+    return {"counters": counters, "instructions": instructions, "report": report,
+            "troubles": troubles}[kind](*([rest] if rest else []))
 
 
 def generated(name):

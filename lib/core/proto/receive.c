@@ -517,6 +517,22 @@ greet_stranger(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_
 	path_greet(p, t, wire_be16(h->dst_ctx), wire_be16(h->src_ctx), true);
 }
 
+/* Drop a frame of no session that is ours. */
+static void
+stranger(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t now)
+{
+	if (h->type == WIRE_KEYS) {
+		COUNT(p, drop_sealed);
+		if (path != NIL)
+			p->paths[path].wants_keys = true;
+		return;
+	}
+	COUNT(p, drop_session);
+	if (path != NIL)
+		COUNT_PEER(&p->paths[path], drop_session, 1);
+	greet_stranger(p, path, h, now);
+}
+
 static void
 count_verdict(struct proto *p, enum wire_verdict v)
 {
@@ -628,16 +644,7 @@ rx_checked(struct proto *p, const struct wire_hdr *h, uint32_t len, uint64_t han
 		return PROTO_RX_LINK;
 	}
 	if (unlikely(!known)) {
-		if (h->type == WIRE_KEYS) {
-			COUNT(p, drop_sealed);
-			if (path != NIL)
-				p->paths[path].wants_keys = true;
-			return PROTO_RX_DONE;
-		}
-		COUNT(p, drop_session);
-		if (path != NIL)
-			COUNT_PEER(&p->paths[path], drop_session, 1);
-		greet_stranger(p, path, h, now);
+		stranger(p, path, h, now);
 		return PROTO_RX_DONE;
 	}
 	path_heard(&p->paths[path], len, now);
