@@ -284,8 +284,9 @@ find_why(const struct ping *p, struct why *why)
 		(p->error == -EHOSTUNREACH || p->error == -ETIMEDOUT) && !is_claimed(peer, why)) {
 		snprintf(why->what, sizeof(why->what),
 			"no answer from %s: its primary does not run there, its [nodes] gives this "
-			"node another address, or something between drops the frames",
-			get_text(peer, "address"));
+			"node another address, %sor something between drops the frames",
+			get_text(peer, "address"),
+			*get_text(peer, "keys") != 0 ? "it has security.mode = off, " : "");
 		why->mend = "pmx-ctl ping from there; pmx-ctl peers at both";
 	}
 	free(question);

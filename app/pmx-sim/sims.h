@@ -20,6 +20,7 @@ struct options {
 	bool matching;   /* fuzz: histories of matched messages */
 	bool preempt;    /* fuzz: contexts are frozen and go on */
 	bool links;      /* fuzz: nodes have several links */
+	bool seal;       /* fuzz: frames are sealed */
 	const char *out; /* directory for CSV and SVG files */
 	const char *topology, *kind, *generator; /* collective */
 	uint32_t root;

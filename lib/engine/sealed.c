@@ -13,10 +13,6 @@
 #include "engine/frame.h"
 #include "engine/sealed.h"
 
-#define WANT_MS 20 /* at least, between two wishes for keys of a peer */
-#define INIT_MS 50 /* ... between two INITs of a peer that come without a cookie */
-#define OPEN_MS 5  /* ... between two messages of a peer that have no MAC1 */
-
 int
 sealed_make(struct engine *e, enum seal_mode mode, int keeper)
 {
@@ -52,7 +48,7 @@ sealed_free(struct engine *e)
 	for (uint32_t i = 0; s->peers != NULL && i < e->nodes_max; i++) {
 		struct sealed_peer *p = &s->peers[i];
 
-		keyring_take(&p->keys, true, 0, s->hz, old);
+		keyring_take(&p->gate.keys, true, 0, s->hz, old);
 		free_old(old);
 		rte_pktmbuf_free(p->held);
 	}
@@ -108,30 +104,19 @@ sealed_mail_take(struct sealed_lane *s, struct sealed_mail *out)
 	return true;
 }
 
-/* Return whether the time of something that may happen every `ms` has come, and note that it
- * happens. */
-static bool
-is_due(struct engine *e, uint64_t *at, uint64_t ms)
-{
-	if (e->now < *at)
-		return false;
-	*at = e->now + ms * (rte_get_tsc_hz() / 1000);
-	return true;
-}
-
 /* Tell the keeper that keys are wanted. */
 static __rte_noinline void
 want(struct engine *e, uint16_t node, enum sealed_news news)
 {
 	struct sealed_peer *p = &e->sealed->peers[node];
 
-	if (e->peers[node].known && is_due(e, &p->want_at, WANT_MS) &&
+	if (e->peers[node].known && gate_may_want(&p->gate, e->now, e->sealed->hz) &&
 		mail_room(e->sealed, node, news) != NULL)
 		mail_post(e->sealed);
 }
 
 static __rte_noinline void
-begun(struct engine *e, uint16_t node)
+begin(struct engine *e, uint16_t node)
 {
 	ENGINE_COUNT(e, keys_begun);
 	if (mail_room(e->sealed, node, SEALED_BEGUN) != NULL)
@@ -140,10 +125,9 @@ begun(struct engine *e, uint16_t node)
 
 /* ------------------------------------------------------------------ messages of handshakes */
 
-/* Return whether an INIT may be taken: one now and then, and more of those that come from where the
- * node's frames go, as a cookie shows. Send that if there is none. */
+/* Return whether a message may go to the keeper. An INIT that may not is answered by a cookie. */
 static bool
-may_ask(struct engine *e, uint16_t node, const void *init)
+may_pass(struct engine *e, uint16_t node, const void *message)
 {
 	struct sealed_lane *s = e->sealed;
 	const uint64_t secret[2] = {atomic_load(&s->cookie_secret[0]),
@@ -151,17 +135,19 @@ may_ask(struct engine *e, uint16_t node, const void *init)
 	uint8_t out[sizeof(struct handshake_cookie)];
 	uint64_t cookie[2];
 
-	if (is_due(e, &s->peers[node].init_at, INIT_MS) && !mail_is_busy(s))
-		return true;
 	handshake_cookie_of(secret, node, cookie);
-	if (handshake_mac2_ok(init, cookie))
+	switch (gate_message(&s->peers[node].gate, message, cookie, mail_is_busy(s), e->now,
+		s->hz)) {
+	case GATE_PASS:
 		return true;
-	if (is_due(e, &s->peers[node].open_at, OPEN_MS)) {
-		handshake_cookie_put(init, cookie, out);
+	case GATE_COOKIE:
+		handshake_cookie_put(message, cookie, out);
 		engine_send_keys(e, node, 0, out, sizeof(out));
 		ENGINE_COUNT(e, cookies);
+		return false;
+	default:
+		return false;
 	}
-	return false;
 }
 
 /* Take in a message of a handshake, which is not sealed. */
@@ -178,12 +164,7 @@ handshake_in(struct engine *e, uint16_t node, const struct wire_hdr *h, uint32_t
 		ENGINE_COUNT(e, drop_handshake);
 		return;
 	}
-	const enum handshake_step step = handshake_step_of(h + 1);
-	const bool may = step == HANDSHAKE_INIT ? may_ask(e, node, h + 1)
-		: step == HANDSHAKE_ANSWER      ? true
-						: is_due(e, &s->peers[node].open_at, OPEN_MS);
-
-	if (!may || (m = mail_room(s, node, SEALED_MESSAGE)) == NULL) {
+	if (!may_pass(e, node, h + 1) || (m = mail_room(s, node, SEALED_MESSAGE)) == NULL) {
 		ENGINE_COUNT(e, drop_handshake);
 		return;
 	}
@@ -198,23 +179,18 @@ handshake_in(struct engine *e, uint16_t node, const struct wire_hdr *h, uint32_t
 static struct keyring_keys *
 keys_of(struct engine *e, uint16_t node, const struct wire_hdr *h)
 {
-	const struct sealed_peer *p = &e->sealed->peers[node];
-	const uint32_t index = wire_be32(h->session);
-	struct keyring_keys *k = keyring_named(&p->keys, index, e->now, e->sealed->hz);
-	bool wants;
+	enum gate_stranger why;
+	struct keyring_keys *k = gate_keys_of(&e->sealed->peers[node].gate, h, e->now,
+		e->sealed->hz, &why);
 
 	if (likely(k != NULL))
 		return k;
-	if (h->type == WIRE_HELLO && index == 0) {
+	if (why == GATE_UNSEALED)
 		ENGINE_COUNT(e, drop_unsealed);
-		want(e, node, SEALED_UNSEALED);
-		return NULL;
-	}
-	ENGINE_COUNT(e, drop_key);
-	/* it may have keys of a life of this node that has ended; whoever has good ones does not
-	 * ask again because of a stranger's frame */
-	if (keyring_sealing(&p->keys, e->now, e->sealed->hz, &wants) == NULL)
-		want(e, node, SEALED_WANTED);
+	else
+		ENGINE_COUNT(e, drop_key);
+	if (why != GATE_NO_KEY)
+		want(e, node, why == GATE_UNSEALED ? SEALED_UNSEALED : SEALED_WANTED);
 	return NULL;
 }
 
@@ -245,6 +221,7 @@ sealed_in(struct engine *e, struct rte_mbuf *m)
 	struct sealed_lane *s = e->sealed;
 	struct wire_hdr *h = rte_pktmbuf_mtod(m, struct wire_hdr *);
 	const uint16_t node = wire_be16(h->src_node);
+	bool begun;
 
 	if (unlikely(h->version != WIRE_VERSION || node >= e->nodes_max || h->type == WIRE_MULTI)) {
 		ENGINE_COUNT(e, drop_unsealed);
@@ -261,8 +238,7 @@ sealed_in(struct engine *e, struct rte_mbuf *m)
 	if (unlikely((m = own_frame(e, m)) == NULL))
 		return false;
 	h = rte_pktmbuf_mtod(m, struct wire_hdr *);
-	switch (seal_open(k->cipher, &k->rx[wire_be32(h->session) % HANDSHAKE_LANES_MAX], s->mode,
-		h, m->data_len)) {
+	switch (gate_open(&s->peers[node].gate, k, s->mode, h, m->data_len, e->now, &begun)) {
 	case SEAL_OK:
 		break;
 	case SEAL_REPLAYED:
@@ -273,8 +249,8 @@ sealed_in(struct engine *e, struct rte_mbuf *m)
 		ENGINE_COUNT(e, drop_auth);
 		return drop(m);
 	}
-	if (unlikely(keyring_opened(&s->peers[node].keys, k)))
-		begun(e, node);
+	if (unlikely(begun))
+		begin(e, node);
 	m->data_len = (uint16_t)(m->data_len - SEAL_TRAILER_BYTES);
 	m->pkt_len = m->data_len;
 	return likely(h->type != WIRE_KEYS) ? true : drop(m);
@@ -293,11 +269,11 @@ hold(struct sealed_peer *p, unsigned link, struct rte_mbuf *m)
 
 /* Return keys for a frame to that node, or NULL: there are none yet. */
 static struct keyring_keys *
-keys_for(struct engine *e, uint16_t node)
+keys_for(struct engine *e, uint16_t node, const struct wire_hdr *h)
 {
 	struct sealed_lane *s = e->sealed;
 	bool wants;
-	struct keyring_keys *k = keyring_sealing(&s->peers[node].keys, e->now, s->hz, &wants);
+	struct keyring_keys *k = gate_keys_for(&s->peers[node].gate, h, e->now, s->hz, &wants);
 
 	if (unlikely(wants))
 		want(e, node, SEALED_WANTED);
@@ -323,11 +299,10 @@ sealed_copy(struct engine *e, struct keyring_keys *k, const struct rte_mbuf *m, 
 	/* in one piece; what is in several is gathered first */
 	const void *from = m->nb_segs == 1 ? rte_pktmbuf_mtod_offset(m, const void *, encap)
 					   : rte_pktmbuf_read(m, encap, len, to);
-	const struct wire_hdr *h = from;
-	struct seal_tx *tx = &k->tx[wire_be16(h->dst_ctx) % WIRE_CONTEXTS_MAX % k->lanes];
-	const uint32_t sealed = seal_frame(k->cipher, tx, e->sealed->mode, from, len, to);
+	bool wants;
+	const uint32_t sealed = gate_seal(k, e->sealed->mode, from, len, to, &wants);
 
-	if (unlikely(tx->count > SEAL_COUNT_SOON))
+	if (unlikely(wants))
 		want(e, m->port, SEALED_WANTED);
 	if (unlikely(sealed == 0)) {
 		rte_pktmbuf_free(out);
@@ -358,7 +333,7 @@ seal_one(struct engine *e, unsigned link, struct rte_mbuf *m, uint32_t encap)
 
 	if (unlikely(is_arp(m) || (h->type == WIRE_KEYS && h->payload_len != 0)))
 		return m; /* a message of a handshake protects itself */
-	struct keyring_keys *k = node < e->nodes_max ? keys_for(e, node) : NULL;
+	struct keyring_keys *k = node < e->nodes_max ? keys_for(e, node, h) : NULL;
 
 	if (unlikely(k == NULL)) {
 		ENGINE_COUNT(e, tx_no_key);
@@ -414,7 +389,7 @@ begin_keys(struct engine *e, uint16_t node, uint8_t lanes)
 static void
 take_keys(struct engine *e, struct command *cmd)
 {
-	keyring_add(&e->sealed->peers[cmd->node].keys, cmd->keys, cmd->old_keys);
+	keyring_add(&e->sealed->peers[cmd->node].gate.keys, cmd->keys, cmd->old_keys);
 	if (cmd->keys->initiated)
 		begin_keys(e, cmd->node, cmd->keys->lanes);
 }
@@ -425,7 +400,7 @@ give_up_keys(struct engine *e, struct command *cmd)
 	struct sealed_peer *p = &e->sealed->peers[cmd->node];
 	const bool all = cmd->op == COMMAND_KEYS_ALL;
 
-	keyring_take(&p->keys, all, e->now, e->sealed->hz, cmd->old_keys);
+	keyring_take(&p->gate.keys, all, e->now, e->sealed->hz, cmd->old_keys);
 	if (all) {
 		rte_pktmbuf_free(p->held);
 		p->held = NULL;

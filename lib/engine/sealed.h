@@ -16,7 +16,7 @@
 #define PMX_ENGINE_SEALED_H
 
 #include "engine/lane.h"
-#include "handshake/keyring.h"
+#include "handshake/gate.h"
 
 #define SEALED_MAIL    64   /* messages of a lane that the keeper has not taken yet */
 #define SEALED_AT_ONCE 8192 /* bytes */
@@ -37,9 +37,8 @@ struct sealed_mail {
 
 /* The state of a peer in a lane. */
 struct sealed_peer {
-	struct keyring keys;
-	struct rte_mbuf *held;              /* note 1 */
-	uint64_t want_at, init_at, open_at; /* TSC: not again before */
+	struct gate gate;
+	struct rte_mbuf *held; /* note 1 */
 	uint8_t held_link;
 };
 

@@ -301,7 +301,8 @@ handshake_tick(const struct handshake_self *s, struct handshake_peer *p, struct 
 	*r = (struct handshake_result){0};
 	if (!p->asking || now.us < p->again_at)
 		return;
-	if (p->attempts > ATTEMPTS_SILENT && p->trouble == HANDSHAKE_FINE)
+	if (p->attempts > ATTEMPTS_SILENT &&
+		(p->trouble == HANDSHAKE_FINE || p->trouble == HANDSHAKE_NOT_BEGUN))
 		p->trouble = HANDSHAKE_NO_ANSWER;
 	if (p->attempts >= ATTEMPTS_MAX)
 		give_up(p); /* until somebody wants it again */

@@ -154,7 +154,7 @@ differs() {
 }
 differs modes "modes differ" "mode = auth" "key = 1.key"
 differs cluster "its keys do not begin" "mode = seal" "key = 1.key" "cluster = cluster.key"
-differs unsealed "peer is unsealed" "mode = off"
+differs unsealed "peer is unsealed\|security.mode = off" "mode = off"
 stop 0
 KEY0="key=${public[0]}" KEY1="key=${public[1]}" config 0 "mode = off"
 node 0

@@ -523,6 +523,8 @@ stranger(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t now)
 {
 	if (h->type == WIRE_KEYS) {
 		COUNT(p, drop_sealed);
+		if (path == NIL)
+			path = path_get(p, wire_be16(h->src_node), now);
 		if (path != NIL)
 			p->paths[path].wants_keys = true;
 		return;
