@@ -316,7 +316,8 @@ open_frame(struct sim *s, uint32_t node, uint32_t peer, uint8_t *frame, uint32_t
 	const uint64_t highest = k->rx[0].highest;
 
 	watch_acts(s->seals, node);
-	const enum seal_verdict v = gate_open(&p->gate, k, s->seals->cfg.mode, frame, len, &begun);
+	const enum seal_verdict v = gate_open(&p->gate, k, s->seals->cfg.mode, frame, len,
+		seal_ticks(s, node), &begun);
 
 	watch_opened(s, node, peer, k, highest, v, as_it_came.b, len);
 	if (v == SEAL_OK)

@@ -74,7 +74,7 @@ on_wire() {
 	wait_for 20 grep -q listens "$dir/sniffed"
 	talks "$1"
 	end "$sniffer" KILL
-	tail -1 "$dir/sniffed"
+	grep -E '^[0-9]+ [0-9]+$' "$dir/sniffed" | tail -1
 }
 # wire NAME hidden | plain: whether the text of messages can be read there
 wire() {
