@@ -126,10 +126,13 @@ cp "$dir/1.key" "$dir/old.key"
 rm "$dir/1.key"
 public[1]=$("$ctl" key generate "$dir/1.key")
 node 1
-# says NAME ANSWER: what ping says at node 0
-says() {
+# says NAME ANSWER: what ping says at node 0, at the latest when it has asked for keys again
+why() {
 	"${in0[@]}" "$ctl" --instance "${tag}0" --json ping 1 --times 1 >"$dir/ping" 2>&1
-	jq -r '.why // ""' "$dir/ping" 2>/dev/null | grep -q "$2" && ok "seal__says_$1" || not_ok "seal__says_$1" "" "$dir/ping"
+	jq -r '.why // ""' "$dir/ping" 2>/dev/null | grep -q "$1"
+}
+says() {
+	wait_for 20 why "$2" && ok "seal__says_$1" || not_ok "seal__says_$1" "" "$dir/ping"
 }
 says other_key "its key is unknown"
 sed -i "s|^1 = .*|1 = 10.9.0.2 key=${public[1]}|" "$dir/0.ini"
