@@ -171,6 +171,7 @@ static const struct {
 	{"drop_version", "the same version of pmx-dpdk on all nodes"},
 	{"drop_not_mine", "the same [nodes] on all nodes"},
 	{"drop_no_node", "raise limits.nodes, the same on all nodes"},
+	{"drop_stranger", "add that node to [nodes], if it belongs there"},
 	{"drop_no_path", "raise limits.peers"},
 	{"drop_session", "usual after a restart; otherwise two nodes have the same number"},
 	{"drop_absent", "usual while applications start or end"},

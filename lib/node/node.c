@@ -302,7 +302,16 @@ make_core(struct node *n, struct engine *e)
 			"mbufs, or reserve more hugepages",
 			bytes >> 20);
 	e->proto = proto_init(memory, &p, rte_rdtsc());
+	node_tell_strangers(e);
 	return 0;
+}
+
+void
+node_tell_strangers(const struct engine *e)
+{
+	for (uint32_t i = 0; i < e->nodes_max; i++)
+		proto_node_stranger(e->proto, (uint16_t)i,
+			e->node->config.peers[i].links == 0 && i != e->node->config.id);
 }
 
 static int

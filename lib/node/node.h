@@ -28,6 +28,9 @@ struct proto_config node_proto_config(const struct engine *e);
 int node_make(struct node **out, struct config *config, char *error, uint32_t error_len);
 int node_link(struct node *n, char *error, uint32_t error_len);
 
+/* Tell the lane's core which nodes [nodes] does not have. While the lane does not poll. */
+void node_tell_strangers(const struct engine *e);
+
 /* Have the lane that owns cmd->ctx carry out a command, from another thread (wait = true) or from
  * the lane's own thread (wait = false). Return the result; -ETIMEDOUT if the lane does not answer,
  * -ESHUTDOWN if it has stopped. */

@@ -154,6 +154,16 @@ change_peer(struct node *n, uint16_t number, const struct config_peer *to,
 	return e;
 }
 
+/* Have the lanes take the peers as they are now. */
+static void
+begin_again(struct node *n)
+{
+	for (uint32_t i = 0; i < n->config.lanes; i++) {
+		lane_rails_make(&n->engines[i]); /* their memory is there since the start */
+		node_tell_strangers(&n->engines[i]);
+	}
+}
+
 static int
 change_all(struct node *n, const struct config *to, struct reload_result *result, char *error,
 	uint32_t error_len)
@@ -185,8 +195,7 @@ change_all(struct node *n, const struct config *to, struct reload_result *result
 			strerror(-e));
 		bad = e;
 	}
-	for (uint32_t i = 0; i < n->config.lanes; i++)
-		lane_rails_make(&n->engines[i]); /* their memory is there since the start */
+	begin_again(n);
 	n->config.idle = to->idle;
 	n->config.idle_us = to->idle_us;
 	node_resume(n);
@@ -290,8 +299,7 @@ reload_take_found(const struct reload_found *found, uint32_t count, char *error,
 		bad |= take_one(n, &found[i], &result, error, error_len);
 	if (e == 0) {
 		if (result.added + result.removed + result.moved != 0) {
-			for (uint32_t i = 0; i < n->config.lanes; i++)
-				lane_rails_make(&n->engines[i]);
+			begin_again(n);
 		}
 		node_resume(n);
 	}

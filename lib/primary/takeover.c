@@ -700,6 +700,7 @@ takeover_resume(struct node *n, struct takeover *t, char *error, uint32_t error_
 		proto_adopt((void *)e->proto, &p) == NULL)
 		return fail(error, error_len, -EPROTO,
 			"the state is not of this build and configuration");
+	node_tell_strangers(e);
 	n->epoch = h.epoch;
 	lane_rails_expect(e);
 	memcpy(e->counters, h.counters, sizeof(h.counters));

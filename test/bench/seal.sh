@@ -70,3 +70,4 @@ awk '
 		line("bandwidth 1 MiB, Gb/s", "bandwidth 1048576")
 	}' "$work/rows"
 lines_print
+"$build/test/seal_peers"

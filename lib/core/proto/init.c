@@ -31,7 +31,8 @@ proto_flow_bytes(void)
 
 /* The place of each array, from the start of the block. */
 struct layout {
-	size_t txds, rxds, flows, paths, ctxs, buckets, path_of, timers, arrivals, links_of, end;
+	size_t txds, rxds, flows, paths, ctxs, buckets, path_of, timers, arrivals, links_of,
+		strangers, end;
 	uint32_t bucket_count;
 };
 
@@ -79,6 +80,7 @@ lay_out(const struct proto_config *c, struct layout *l)
 	l->timers = place(&at, sizeof(struct timer), (size_t)c->flows_max + c->paths_max);
 	l->arrivals = place(&at, sizeof(struct arrivals), c->links > 1 ? c->flows_max : 0);
 	l->links_of = place(&at, sizeof(struct node_links), c->links > 1 ? c->nodes_max : 0);
+	l->strangers = place(&at, sizeof(uint64_t), (c->nodes_max + 63) / 64);
 	l->end = at;
 	return true;
 }
@@ -170,6 +172,7 @@ point_at(struct proto *p, const struct layout *l)
 	p->timers = (void *)(base + l->timers);
 	p->arrivals = p->cfg.links > 1 ? (void *)(base + l->arrivals) : NULL;
 	p->links_of = (void *)(base + l->links_of);
+	p->strangers = (void *)(base + l->strangers);
 }
 
 struct proto *

@@ -326,6 +326,7 @@ struct proto {
 	struct context *ctxs;
 	uint32_t *buckets;           /* of flows by key */
 	uint32_t *path_of;           /* node number -> path */
+	uint64_t *strangers;         /* proto_node_stranger: a bit each */
 	struct timer *timers;        /* flows, then paths */
 	struct arrivals *arrivals;   /* by flow; NULL: all frames of a node come by one link */
 	struct node_links *links_of; /* by node number */
@@ -551,6 +552,8 @@ void flow_thaw_all(struct proto *p, uint16_t ctx, uint64_t now);
 
 /* path.c */
 uint32_t path_get(struct proto *p, uint16_t node, uint64_t now);
+/* Do so for the sender of a frame: NIL if that is a stranger, too. */
+uint32_t path_of_sender(struct proto *p, uint16_t node, uint64_t now);
 void path_greet(struct proto *p, struct path *t, uint16_t src_ctx, uint16_t dst_ctx, bool ask);
 /* Ask whether frames with so many bytes of payload pass at all, because one was sent and not
  * answered. */

@@ -76,6 +76,25 @@ path_get(struct proto *p, uint16_t node, uint64_t now)
 	return index;
 }
 
+void
+proto_node_stranger(struct proto *p, uint16_t node, bool is)
+{
+	const uint64_t bit = UINT64_C(1) << node % 64;
+
+	if (node >= p->cfg.nodes_max)
+		return;
+	p->strangers[node / 64] = is ? p->strangers[node / 64] | bit
+				     : p->strangers[node / 64] & ~bit;
+}
+
+uint32_t
+path_of_sender(struct proto *p, uint16_t node, uint64_t now)
+{
+	if (p->path_of[node] == NIL && p->strangers[node / 64] >> node % 64 & 1)
+		return NIL;
+	return path_get(p, node, now);
+}
+
 static void
 queue_control(struct proto *p, struct path *t)
 {
@@ -283,10 +302,13 @@ void
 path_rx_hello(struct proto *p, const struct wire_hdr *h, uint64_t now)
 {
 	uint16_t node = wire_be16(h->src_node);
-	uint32_t index = path_get(p, node, now);
+	uint32_t index = path_of_sender(p, node, now);
 
 	if (index == NIL) {
-		COUNT(p, drop_no_path);
+		if (p->path_free == NIL)
+			COUNT(p, drop_no_path);
+		else
+			COUNT(p, drop_stranger);
 		return;
 	}
 	struct path *t = &p->paths[index];

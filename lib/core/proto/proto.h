@@ -96,6 +96,7 @@ struct proto_config {
 	X(drop_field, "frames", "a field outside its range, or fragments that do not fit")         \
 	X(drop_not_mine, "frames", "for another node")                                             \
 	X(drop_no_node, "frames", "from a node number outside the node table")                     \
+	X(drop_stranger, "frames", "from a node that [nodes] does not have")                       \
 	X(drop_no_path, "frames", "more peers at once than limits.peers")                          \
 	X(drop_session, "frames", "of another life of this node or of the peer")                   \
 	X(drop_nonce, "frames", "HELLO that answers no question of ours")                          \
@@ -352,6 +353,10 @@ void proto_ctx_thaw(struct proto *p, uint16_t ctx, uint64_t now);
  * nothing to a parked context; closing it is as ever. */
 bool proto_ctx_park(struct proto *p, uint16_t ctx, proto_swap swap, void *arg);
 int proto_ctx_load(struct proto *p, uint16_t ctx, proto_swap swap, void *arg);
+
+/* Say whether nobody here knows the node: then what it sends begins nothing, and it is not
+ * answered. At first all are known. */
+void proto_node_stranger(struct proto *p, uint16_t node, bool is);
 
 /* Speak to the node no longer: what is sent to it ends with EHOSTUNREACH, and what it has sent in
  * part is given up. If it is spoken to again, that begins anew. */

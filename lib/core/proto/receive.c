@@ -492,8 +492,10 @@ rx_control(struct proto *p, struct path *t, const struct wire_hdr *h, uint64_t n
 	case WIRE_DATA:
 	case WIRE_HELLO:
 	case WIRE_MULTI:
-	case WIRE_LINK:
 	case WIRE_KEYS:
+		COUNT(p, drop_sealed);
+		break;
+	case WIRE_LINK:
 	case WIRE_TYPE_COUNT:
 		break;
 	}
@@ -506,7 +508,7 @@ static void
 greet_stranger(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t now)
 {
 	if (path == NIL)
-		path = path_get(p, wire_be16(h->src_node), now);
+		path = path_of_sender(p, wire_be16(h->src_node), now);
 	if (path == NIL)
 		return;
 	struct path *t = &p->paths[path];
@@ -524,7 +526,7 @@ stranger(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t now)
 	if (h->type == WIRE_KEYS) {
 		COUNT(p, drop_sealed);
 		if (path == NIL)
-			path = path_get(p, wire_be16(h->src_node), now);
+			path = path_of_sender(p, wire_be16(h->src_node), now);
 		if (path != NIL)
 			p->paths[path].wants_keys = true;
 		return;
