@@ -524,6 +524,7 @@ report() {
 	mapfile -t files < <(names_of_files)
 	[ ${#files[@]} -gt 0 ] || return
 	echo
+	$seal && echo "pmx: its frames are encrypted and authenticated (--seal); all others are as they are."
 	echo "EMBEDDED: two processes, a CPU each, that never wait: the engine is in the application; TCP between two such processes."
 	if [ -s "$work/attached.pmx" ]; then
 		if [ "$app0" = "$cpu0" ]; then
