@@ -7,7 +7,9 @@
 
 #define WANT_MS 20 /* at least, between two wishes for keys of a peer */
 #define INIT_MS 50 /* ... between two INITs of a peer that come without a cookie */
-#define OPEN_MS 5  /* ... between two messages of a peer that have no MAC1 */
+/* ... between two messages of one step of a peer that have no MAC1. Two nodes may ask each other at
+ * once: then each gets a question, and at once the answer to its own. */
+#define OPEN_MS 5
 
 /* Return whether the time of something that may happen every `ms` has come, and note that it
  * happens. */
@@ -30,17 +32,19 @@ enum gate_message
 gate_message(struct gate *g, const void *message, const uint64_t cookie[2], bool busy, uint64_t now,
 	uint64_t hz)
 {
-	switch (handshake_step_of(message)) {
+	const enum handshake_step step = handshake_step_of(message);
+
+	switch (step) {
 	case HANDSHAKE_INIT:
 		if (is_due(&g->init_at, INIT_MS, now, hz) && !busy)
 			return GATE_PASS;
 		if (handshake_mac2_ok(message, cookie))
 			return GATE_PASS;
-		return is_due(&g->open_at, OPEN_MS, now, hz) ? GATE_COOKIE : GATE_DROP;
+		return is_due(&g->open_at[step], OPEN_MS, now, hz) ? GATE_COOKIE : GATE_DROP;
 	case HANDSHAKE_ANSWER:
 		return GATE_PASS;
 	default:
-		return is_due(&g->open_at, OPEN_MS, now, hz) ? GATE_PASS : GATE_DROP;
+		return is_due(&g->open_at[step], OPEN_MS, now, hz) ? GATE_PASS : GATE_DROP;
 	}
 }
 

@@ -14,7 +14,8 @@
 /* Zeroed at first. */
 struct gate {
 	struct keyring keys;
-	uint64_t want_at, init_at, open_at; /* ticks: not again before */
+	/* ticks: not again before; open_at: by enum handshake_step, of INIT: a cookie */
+	uint64_t want_at, init_at, open_at[HANDSHAKE_STEPS];
 };
 
 enum gate_message {

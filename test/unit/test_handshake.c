@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/mix.h"
-#include "handshake/handshake.h"
+#include "handshake/gate.h"
 
 #define NOW_S UINT64_C(1800000000)
 
@@ -704,6 +704,63 @@ handshake__a_certificate_that_runs_out_is_asked_for_again(void **state)
 	assert_int_equal(a.r.send_len, 0);
 }
 
+/* ------------------------------------------------------------------ what a lane decides */
+
+#define HZ 1000000000u
+
+/* Return whether a lane lets a message of the peer pass to its keeper. */
+static bool
+passes(struct gate *g, const struct end *from, uint64_t at)
+{
+	static const uint64_t cookie[2] = {1, 2};
+
+	return gate_message(g, from->r.send, cookie, false, at, HZ) == GATE_PASS;
+}
+
+static void
+gate__two_nodes_that_ask_each_other_at_once(void **state)
+{
+	struct gate at_a = {0};
+	uint64_t at = 1000000;
+
+	(void)state;
+	wanted(&a);
+	wanted(&b);
+	assert_true(passes(&at_a, &b, at)); /* ASK of b, and soon after its TELL */
+	carry(&a, &b);
+	assert_int_equal(handshake_step_of(b.r.send), HANDSHAKE_TELL);
+	assert_true(passes(&at_a, &b, at + 20000));
+	/* but not many of either */
+	assert_false(passes(&at_a, &b, at + 40000));
+	assert_true(passes(&at_a, &b, at + 6000000));
+}
+
+static void
+gate__inits_with_a_cookie_pass_and_others_now_and_then(void **state)
+{
+	const uint64_t secret[2] = {5, 6};
+	uint64_t cookie[2], other[2];
+	struct gate g = {0};
+
+	(void)state;
+	wanted(&a);
+	handshake_cookie_of(secret, 1, cookie);
+	handshake_cookie_of(secret, 7, other);
+	assert_int_equal(gate_message(&g, a.r.send, cookie, false, 1, HZ), GATE_PASS);
+	assert_int_equal(gate_message(&g, a.r.send, cookie, false, 2, HZ), GATE_COOKIE);
+	assert_int_equal(gate_message(&g, a.r.send, cookie, false, 3, HZ), GATE_DROP);
+	handshake_cookie_put(a.r.send, other, b.r.send);
+	handshake_message(&a.self, &a.peer, now, b.r.send, sizeof(struct handshake_cookie), &a.r);
+	assert_int_equal(gate_message(&g, a.r.send, cookie, false, 4, HZ), GATE_DROP);
+	handshake_cookie_put(a.r.send, cookie, b.r.send);
+	handshake_message(&a.self, &a.peer, now, b.r.send, sizeof(struct handshake_cookie), &a.r);
+	assert_int_equal(gate_message(&g, a.r.send, cookie, true, 5, HZ), GATE_PASS);
+	/* after a while without, if the keeper is not busy */
+	wanted(&b);
+	assert_int_equal(gate_message(&g, b.r.send, cookie, true, HZ, HZ), GATE_COOKIE);
+	assert_int_equal(gate_message(&g, b.r.send, cookie, false, 2ull * HZ, HZ), GATE_PASS);
+}
+
 static void
 handshake__troubles_have_names_and_texts(void **state)
 {
@@ -751,6 +808,8 @@ main(void)
 		CASE(handshake__cookies),
 		CASE(handshake__lengths_steps_and_versions),
 		CERTIFIED(handshake__a_certificate_that_runs_out_is_asked_for_again),
+		CERTIFIED(gate__two_nodes_that_ask_each_other_at_once),
+		CASE(gate__inits_with_a_cookie_pass_and_others_now_and_then),
 		CASE(handshake__troubles_have_names_and_texts),
 	};
 
