@@ -197,12 +197,17 @@ judge_certificate(const struct handshake_self *s, uint16_t node, uint64_t wall,
 
 /* ------------------------------------------------------------------ initiator */
 
+/* Wait twice as long as before, and up to half of that in addition: those that ask the same node at
+ * once do not come back at once. */
 static void
-wait_longer(struct handshake_peer *p, uint64_t now)
+wait_longer(const struct handshake_self *s, struct handshake_peer *p, uint64_t now)
 {
 	const uint32_t doubled = p->attempts < 10 ? p->attempts : 10;
-	const uint64_t wait = (uint64_t)FIRST_WAIT_US << doubled;
+	uint64_t wait = (uint64_t)FIRST_WAIT_US << doubled;
+	uint32_t drawn;
 
+	s->random(s->random_arg, &drawn, sizeof(drawn));
+	wait += drawn % (wait / 2);
 	p->attempts++;
 	p->again_at = now + (wait < LONGEST_WAIT_US ? wait : LONGEST_WAIT_US);
 }
@@ -279,7 +284,7 @@ ask(const struct handshake_self *s, struct handshake_peer *p, struct handshake_t
 		put_ask(s, p, r);
 	else
 		put_init(s, p, now, r);
-	wait_longer(p, now.us);
+	wait_longer(s, p, now.us);
 }
 
 void

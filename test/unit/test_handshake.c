@@ -484,6 +484,25 @@ handshake__lost_messages_are_sent_again(void **state)
 }
 
 static void
+handshake__those_that_ask_at_once_do_not_come_back_at_once(void **state)
+{
+	uint64_t first = UINT64_MAX, last = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < 100; i++) {
+		struct end e = a;
+
+		wanted(&e);
+		const uint64_t at = handshake_deadline(&e.peer);
+
+		first = at < first ? at : first;
+		last = at > last ? at : last;
+	}
+	assert_true(first >= now.us + 20000 && last < now.us + 30000);
+	assert_true(last - first > 8000);
+}
+
+static void
 handshake__both_at_once(void **state)
 {
 	struct end first;
@@ -872,6 +891,7 @@ main(void)
 		CASE(handshake__other_key_than_pinned_is_noticed),
 		CERTIFIED(handshake__revoked_certificate_of_the_answering_one),
 		CASE(handshake__lost_messages_are_sent_again),
+		CASE(handshake__those_that_ask_at_once_do_not_come_back_at_once),
 		CASE(handshake__both_at_once),
 		CASE(handshake__an_init_is_taken_once),
 		CASE(handshake__an_answer_is_taken_once),
