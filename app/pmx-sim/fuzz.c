@@ -15,6 +15,9 @@
  * 4. --links: nodes have several links, whose frames overtake each other. Links die and come back,
  *    never two that a pair of nodes needs at the same time, for up to four times as long as all
  *    retries take; half of these histories have few retries and little loss, and no excuse.
+ * 5. --seal: frames are sealed (lib/sim/seal.h). Keys are agreed on anew at any moment, processes
+ *    take over, nodes get other keys, and somebody who sees all frames sends what he likes. Some of
+ *    these histories last for as long as keys live, since keys grow old faster in them.
  */
 #include <errno.h>
 #include <signal.h>
@@ -35,6 +38,11 @@ enum misfortune {
 	WEATHER = 1 << 4,    /* the fault model changes */
 	FREEZES = 1 << 5,    /* contexts are frozen, for longer than all retries together */
 	DEAD_LINKS = 1 << 6, /* links carry nothing, one way or both */
+	TAKE_OVERS = 1 << 7, /* processes end, and others go on for them with keys of their own */
+	REKEYS = 1 << 8,     /* keys are wanted though there are good ones */
+	NEW_KEYS = 1 << 9,   /* nodes have other keys, and others learn that later */
+	THIEVES = 1 << 10,   /* somebody sends what he has seen */
+	BURSTS = 1 << 11,    /* long rows of sealed frames are lost */
 	EXCUSES = CUTS | RESTARTS | CLOSES,
 };
 
@@ -53,6 +61,7 @@ enum action {
 	ACT_THAW,
 	ACT_LINK_CUT,
 	ACT_LINKS_MEND,
+	ACT_SEAL, /* ACT_SEAL + enum sim_seal_act */
 };
 
 struct history {
@@ -61,6 +70,9 @@ struct history {
 	struct transfers *transfers; /* NULL: plain messages are sent */
 	struct matching *matching;   /* not NULL: messages are matched by receives */
 	uint32_t nodes, contexts, largest;
+	struct sim_seal seal;
+	struct sim_seal_count seal_counts;
+	bool seals;
 	uint32_t links, dying;            /* dying: the one that may be dead now; the others work */
 	unsigned misfortunes;             /* enum misfortune */
 	uint32_t errors, sent, delivered; /* counts */
@@ -335,6 +347,19 @@ act_around(struct history *h, struct sim *s, uint32_t node, uint16_t ctx, enum a
 	}
 }
 
+/* Do what happens to a node's keys. */
+static void
+act_on_keys(struct history *h, struct sim *s, uint32_t node, enum sim_seal_act what)
+{
+	const uint32_t peer = (node + 1 + below(h, h->nodes - 1)) % h->nodes;
+	unsigned times = what == SIM_REKEY && chance(h, 50) ? 1 + below(h, 6) : 1;
+
+	while (times-- > 0)
+		sim_seal_act(s, node, peer, what);
+	if (what == SIM_REKEY && chance(h, 40)) /* both at once */
+		sim_seal_act(s, peer, node, what);
+}
+
 static void
 act(void *arg, struct sim *s, uint32_t node, uint32_t what)
 {
@@ -352,6 +377,10 @@ act(void *arg, struct sim *s, uint32_t node, uint32_t what)
 
 	if (h->healed)
 		return;
+	if (what >= ACT_SEAL) {
+		act_on_keys(h, s, node, (enum sim_seal_act)(what - ACT_SEAL));
+		return;
+	}
 	switch ((enum action)what) {
 	case ACT_SEND:
 		send_some(h, node);
@@ -433,13 +462,21 @@ plan_all(struct history *h)
 	} kinds[] = {{PAUSES, ACT_PAUSE, ACT_RESUME}, {CUTS, ACT_CUT, ACT_MEND},
 		{RESTARTS, ACT_RESTART, ACT_RESTART}, {CLOSES, ACT_CLOSE, ACT_REOPEN},
 		{WEATHER, ACT_WEATHER, ACT_WEATHER}, {FREEZES, ACT_FREEZE, ACT_THAW},
-		{DEAD_LINKS, ACT_LINK_CUT, ACT_LINKS_MEND}};
+		{DEAD_LINKS, ACT_LINK_CUT, ACT_LINKS_MEND},
+		{TAKE_OVERS, ACT_SEAL + SIM_TAKE_OVER, ACT_SEAL + SIM_REKEY},
+		{REKEYS, ACT_SEAL + SIM_REKEY, ACT_SEAL + SIM_REKEY},
+		{NEW_KEYS, ACT_SEAL + SIM_NEW_KEY, ACT_SEAL + SIM_LEARN},
+		{THIEVES, ACT_SEAL + SIM_THIEF, ACT_SEAL + SIM_THIEF},
+		{BURSTS, ACT_SEAL + SIM_BURST, ACT_SEAL + SIM_THIEF}};
 	unsigned sends = 5 + below(h, 60);
 
 	for (unsigned i = 0; i < sends; i++)
 		plan(h, ACT_SEND, chance(h, 30) ? 0 : some_time(h));
 	for (unsigned k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
 		unsigned n = h->misfortunes & kinds[k].misfortune ? 1 + below(h, 6) : 0;
+
+		if (kinds[k].misfortune == THIEVES)
+			n *= 4;
 
 		while (n-- > 0) {
 			plan(h, kinds[k].what, some_time(h));
@@ -456,6 +493,10 @@ heal(struct history *h)
 	h->healed = true;
 	if (h->links > 1)
 		mend_links(h);
+	for (uint32_t i = 0; h->seals && i < h->nodes; i++)
+		sim_seal_act(h->sim, i, 0, SIM_LEARN);
+	if (h->seals)
+		sim_seal_act(h->sim, 0, 0, SIM_HEALED);
 	if (h->transfers != NULL)
 		transfers_heal(h->transfers);
 	for (uint32_t i = 0; i < h->nodes; i++) {
@@ -590,6 +631,82 @@ suit_links(struct history *h, struct sim_config *c)
 	h->end = (1 + below(h, 4)) * (uint64_t)c->proto.retries * c->proto.rto_max_us * US;
 }
 
+/* Note 5 */
+static void
+suit_seals(struct history *h, struct sim_config *c)
+{
+	static const uint32_t speeds[] = {1, 1, 30, 100, 300};
+
+	h->seals = true;
+	h->misfortunes |= below(h, 32) * TAKE_OVERS;
+	h->seal = (struct sim_seal){
+		.cipher = chance(h, 90) ? NULL : cipher_best(),
+		.mode = chance(h, 70) ? SEAL_SEAL : SEAL_AUTH,
+		.certificates = chance(h, 50),
+		.cluster = chance(h, 50),
+		.far = chance(h, 15),
+		.speed = speeds[below(h, 5)],
+		.keeper_ns = chance(h, 80) ? spread(h, 0, 1000000) : spread(h, 0, 100000000),
+		.dh_ns = chance(h, 50) ? 60000 : spread(h, 0, 5000000),
+		.withheld_ppm = chance(h, 30) ? spread(h, 1, 300000) : 0,
+		.unbegun_ppm = chance(h, 40) ? below(h, 1000001) : 0,
+		.withheld_ns = spread(h, 1000000, 2000000000),
+		.clocks_ns = chance(h, 50) ? spread(h, 0, 2000000000) * (uint64_t)1000 : 0,
+	};
+	c->seal = &h->seal;
+	if (chance(h, 30)) {
+		h->links = c->links = 2 + below(h, RAILS_MAX - 1);
+		h->dying = below(h, h->links);
+		c->spread = chance(h, 80);
+		c->link_skew_ns = chance(h, 50) ? 0 : spread(h, 1, 1000000);
+		h->misfortunes |= chance(h, 50) ? DEAD_LINKS : 0;
+	}
+	if (chance(h, 40))
+		h->end = 1 + spread(h, 1000000, 4000000000);
+	if (chance(h, 50))
+		return;
+	h->misfortunes &= ~(EXCUSES | WEATHER | DEAD_LINKS);
+	h->excused = false;
+	c->fault = (struct fault_config){
+		.seed = draw64(h),
+		.loss_ppm = spread(h, 0, 300000),
+		.duplicate_ppm = spread(h, 0, 200000),
+		.reorder_ppm = spread(h, 0, 300000),
+		.reorder_ns = spread(h, 1000, 2000000),
+		.corrupt_ppm = spread(h, 0, 100000),
+		.delay_ns = chance(h, 30) ? spread(h, 1, 50000000) : 0,
+	};
+	c->proto.flows_max = 4096;
+	c->proto.paths_max = h->nodes;
+	c->proto.keepalive_us = 0;
+}
+
+/* Have some more happen when the network is about to heal, and some say something when it has. */
+static void
+plan_late(struct history *h)
+{
+	for (unsigned n = below(h, 3); h->misfortunes & TAKE_OVERS && n > 0; n--)
+		plan(h, (enum action)(ACT_SEAL + SIM_TAKE_OVER),
+			h->end - below(h, h->end < 30000000 ? (uint32_t)h->end : 30000000));
+}
+
+static void
+say_late(struct history *h)
+{
+	/* once more when all is quiet, so that who has lost its keys has nothing to say */
+	for (uint32_t i = 0; h->misfortunes & TAKE_OVERS && i < h->nodes; i++) {
+		if (chance(h, 50))
+			sim_seal_act(h->sim, i, 0, SIM_TAKE_OVER);
+	}
+	for (uint32_t i = 0; i < h->nodes; i++) {
+		for (uint32_t k = 0; k < h->nodes; k++) {
+			if (i == k || chance(h, 60))
+				continue;
+			h->sent += sim_send(h->sim, i, 0, k, 0, below(h, h->largest + 1), 0) == 0;
+		}
+	}
+}
+
 /* Draw the network and the cores. The random numbers are drawn in this order. */
 static struct sim_config
 random_config(struct history *h)
@@ -631,6 +748,8 @@ begin(struct history *h, const struct options *o, struct sim_config *c)
 	for (uint32_t i = 0; i < h->nodes; i++)
 		open_all(h, i);
 	plan_all(h);
+	if (h->seals)
+		plan_late(h);
 }
 
 /* Run what was planned, and then without faults until everything has ended. */
@@ -645,6 +764,11 @@ run_all(struct history *h, const struct proto_config *p)
 	if (!sim_run(h->sim, h->end))
 		return;
 	heal(h);
+	if (h->seals && chance(h, 70)) {
+		if (chance(h, 50))
+			sim_run(h->sim, sim_now(h->sim) + 2 * SEC);
+		say_late(h);
+	}
 	bound += sim_now(h->sim);
 	while (h->transfers != NULL && (transfers_open(h->transfers) || sim_pending(h->sim) != 0) &&
 		sim_now(h->sim) < bound && sim_run(h->sim, sim_now(h->sim) + 10 * MS))
@@ -697,6 +821,8 @@ one_history(struct history *h, const struct options *o, uint64_t seed)
 		suit_preemption(h, &c);
 	if (o->links)
 		suit_links(h, &c);
+	if (o->seal)
+		suit_seals(h, &c);
 	begin(h, o, &c);
 	run_all(h, &c.proto);
 	const char *why = judge(h);
@@ -707,6 +833,8 @@ one_history(struct history *h, const struct options *o, uint64_t seed)
 		transfers_free(h->transfers);
 	if (h->matching != NULL)
 		matching_free(h->matching);
+	if (h->seals)
+		h->seal_counts = sim_seal_counts(h->sim);
 	sim_free(h->sim);
 	topology_free((struct topology *)(uintptr_t)c.topology);
 	return why;
@@ -726,7 +854,20 @@ on_crash(int signal)
 /* The sums over all histories. */
 struct sums {
 	uint64_t sent, delivered, errors, begun, done, gave_way;
+	struct sim_seal_count seals;
 };
+
+static void
+add_seals(struct sim_seal_count *to, const struct sim_seal_count *c)
+{
+	to->sealed += c->sealed;
+	to->opened += c->opened;
+	to->forged += c->forged;
+	to->replayed += c->replayed;
+	to->unknown += c->unknown;
+	to->agreed += c->agreed;
+	to->messages += c->messages;
+}
 
 static void
 print_sums(const struct options *o, const struct sums *a, double took)
@@ -744,6 +885,12 @@ print_sums(const struct options *o, const struct sums *a, double took)
 	else
 		printf("%llu messages sent, %llu delivered, %llu ended in an error; %.1f s\n",
 			(ull)a->sent, (ull)a->delivered, (ull)a->errors, took);
+	if (o->seal)
+		printf("%llu frames sealed, %llu opened; refused: %llu forged, %llu replayed, %llu "
+		       "of unknown keys; keys agreed on %llu times, by %llu messages\n",
+			(ull)a->seals.sealed, (ull)a->seals.opened, (ull)a->seals.forged,
+			(ull)a->seals.replayed, (ull)a->seals.unknown, (ull)a->seals.agreed,
+			(ull)a->seals.messages);
 }
 
 /* Say which history broke a rule, and how to see it. */
@@ -759,6 +906,7 @@ print_broken(const struct options *o, const char *why)
 			: o->matching ? " --matching"
 			: o->preempt  ? " --preempt"
 			: o->links    ? " --links"
+			: o->seal     ? " --seal"
 				      : "");
 }
 
@@ -783,6 +931,7 @@ run_fuzz(const struct options *o)
 		all.delivered += h.delivered;
 		all.errors += h.errors;
 		all.gave_way += h.gave_way;
+		add_seals(&all.seals, &h.seal_counts);
 		/* one in 2,000 histories in sound code, four in 1,000 if senders are not
 		 * believed */
 		if (why == NULL && all.gave_way > 2 + i / 1000)

@@ -24,8 +24,9 @@ static const char usage_text[] =
 	"    --matching         of messages that receives match\n"
 	"    --preempt          with contexts that freeze and go on\n"
 	"    --links            with several links a node, which die and come back\n"
+	"    --seal             with frames that are sealed, and somebody who wants in\n"
 	"    --transfers        of remote memory's questions and answers, not of messages\n"
-	"  experiment [e1 .. e13]  gather, alltoall, loss, short beside long, fairness, barriers, "
+	"  experiment [e1 .. e14]  gather, alltoall, loss, short beside long, fairness, barriers, "
 	"multicast, collectives: doc/internals/simulator.md\n"
 	"    --out DIR          CSV and SVG there, made if need be   --quick: fewer points\n"
 	"  collective           one collective on a network: what is predicted, what is simulated\n"
@@ -128,6 +129,8 @@ switch_of(struct options *o, int letter)
 		return &o->preempt;
 	case 'L':
 		return &o->links;
+	case 's':
+		return &o->seal;
 	case 'd':
 		return &o->digest;
 	default:
@@ -184,9 +187,10 @@ main(int argc, char **argv)
 		{"trace", 0, NULL, 't'}, {"json", 0, NULL, 'j'}, {"quiet", 0, NULL, 'q'},
 		{"quick", 0, NULL, 'k'}, {"out", 1, NULL, 'o'}, {"transfers", 0, NULL, 'x'},
 		{"matching", 0, NULL, 'm'}, {"preempt", 0, NULL, 'P'}, {"links", 0, NULL, 'L'},
-		{"digest", 0, NULL, 'd'}, {"topology", 1, NULL, 'T'}, {"kind", 1, NULL, 'K'},
-		{"generator", 1, NULL, 'G'}, {"root", 1, NULL, 'R'}, {"size", 1, NULL, 'S'},
-		{"ranks-per-host", 1, NULL, 'N'}, {"help", 0, NULL, 'h'}, {0}};
+		{"seal", 0, NULL, 's'}, {"digest", 0, NULL, 'd'}, {"topology", 1, NULL, 'T'},
+		{"kind", 1, NULL, 'K'}, {"generator", 1, NULL, 'G'}, {"root", 1, NULL, 'R'},
+		{"size", 1, NULL, 'S'}, {"ranks-per-host", 1, NULL, 'N'}, {"help", 0, NULL, 'h'},
+		{0}};
 	struct options o = {.seeds = 1000, .first = 1};
 	int c;
 

@@ -68,7 +68,7 @@ gate_keys_of(struct gate *g, const struct wire_hdr *h, uint64_t now, uint64_t hz
 		*why = GATE_KEYLESS;
 	else
 		*why = h->type != WIRE_KEYS && is_due(&g->show_at, SHOW_MS, now, hz) ? GATE_SHOW
-										   : GATE_NO_KEY;
+										     : GATE_NO_KEY;
 	return NULL;
 }
 

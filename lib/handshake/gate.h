@@ -10,8 +10,8 @@
  * 1. What strangers send must not make this node compute: so frames of unknown keys make it ask for
  *    others only where it has none.
  * 2. Who has asked for keys begins them by a frame, which may be lost. If it has nothing more to
- *    say, its peer goes on with the old keys, which it may have lost by a restart or a take-over. It
- *    answers such a frame by another first one, so that its peer changes over.
+ *    say, its peer goes on with the old keys, which it may have lost by a restart or a take-over.
+ *    It answers such a frame by another first one, so that its peer changes over.
  */
 #ifndef PMX_HANDSHAKE_GATE_H
 #define PMX_HANDSHAKE_GATE_H

@@ -11,9 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HASH_BYTES 32
-#define DH_BYTES   32
-#define TAG_BYTES  16
+#define HASH_BYTES     32
+#define DH_BYTES       32
+#define TAG_BYTES      16
 #define HMAC_BYTES_MAX 256
 
 /* Write SHA-256 of a followed by b. */

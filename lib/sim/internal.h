@@ -56,6 +56,7 @@ struct packet {
 	uint32_t len;  /* PM header and payload, bytes */
 	uint32_t next_free;
 	uint16_t head_len;
+	uint16_t sealed_len; /* bytes of it in sim.wires, as they go over the wire; 0: not sealed */
 	bool judged_out, judged_in; /* whether each fault model has judged it */
 	bool taken;                 /* by its receiver's processor */
 	_Alignas(8) uint8_t head[WIRE_HDR_BYTES + WIRE_HOLES_MAX + 14];
@@ -66,6 +67,7 @@ enum event_kind {
 	EVENT_NODE,    /* a node has something to do */
 	EVENT_TIMER,   /* an application's timer, of timers[] */
 	EVENT_LEAVES,  /* a packet that its sender's processor is through with */
+	EVENT_KEEPER,  /* a node's keeper of keys has something to do */
 };
 
 struct event {
@@ -131,8 +133,14 @@ struct sim_node {
 	struct fault_model fault_out, fault_in;
 };
 
+struct seals;
+struct wire_bytes;
+
 struct sim {
 	struct sim_config cfg;
+	struct seals *seals;      /* seal.c; NULL: frames are not sealed */
+	struct wire_bytes *wires; /* of packets, by index */
+	uint32_t wire_cap;
 	uint64_t now, random, digest, frames, pending;
 	uint64_t kept; /* received frames that cores hold */
 	uint32_t node_count, event_order, here;
@@ -216,6 +224,7 @@ uint64_t net_backlog(const struct sim *s, const struct edge *e);
 uint64_t net_serialisation(const struct edge *e, uint32_t bytes);
 uint64_t net_ns_per_byte(uint64_t bandwidth_bps); /* times 2^20 */
 void net_transmit(struct sim *s, uint32_t node, const struct proto_out *o, uint32_t link);
+uint32_t net_packet(struct sim *s); /* a new one */
 
 /* ------------------------------------------------------------------ links.c */
 

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "sim/internal.h"
+#include "sim/seal.h"
 
 #define FRAME_MIN 84 /* bytes of the shortest Ethernet frame on the wire */
 #define LONG      1000
@@ -134,6 +134,40 @@ net_enter(struct sim *s, uint32_t edge, uint32_t packet)
 	sim_schedule(s, leaves + e->latency_ns, EVENT_ARRIVAL, packet);
 }
 
+uint32_t
+net_packet(struct sim *s)
+{
+	uint32_t packet;
+
+	TAKE(s, packets, packet, packet);
+	s->packets[packet].sealed_len = 0;
+	return packet;
+}
+
+/* Return a new packet that is as another one. */
+static uint32_t
+twin_of(struct sim *s, uint32_t packet)
+{
+	const uint32_t twin = net_packet(s);
+
+	s->packets[twin] = s->packets[packet];
+	if (s->packets[twin].sealed_len != 0)
+		seal_twin(s, twin, packet);
+	return twin;
+}
+
+/* Flip a bit of a frame. Return false if it is lost by that: a checksum drops it. */
+static bool
+flip(struct sim *s, uint32_t packet, uint32_t bit)
+{
+	if (bit == FAULT_NO_FLIP)
+		return true;
+	if (s->packets[packet].sealed_len == 0)
+		return false;
+	seal_flip(s, packet, bit);
+	return true;
+}
+
 /* Apply a cable's fault model. Returns false if the packet does not go on now. */
 static bool
 judge(struct sim *s, struct fault_model *model, uint32_t packet)
@@ -142,16 +176,14 @@ judge(struct sim *s, struct fault_model *model, uint32_t packet)
 
 	fault_model_frame(model, s->now, s->packets[packet].len, &v);
 	for (uint32_t i = 1; i < v.copies; i++) {
-		uint32_t twin;
+		const uint32_t twin = twin_of(s, packet);
 
-		TAKE(s, packets, packet, twin);
-		s->packets[twin] = s->packets[packet];
-		if (v.copy[i].flip_bit == FAULT_NO_FLIP)
+		if (flip(s, twin, v.copy[i].flip_bit))
 			sim_schedule(s, v.copy[i].release_ns, EVENT_ARRIVAL, twin);
 		else
 			net_drop(s, twin);
 	}
-	if (v.copies == 0 || v.copy[0].flip_bit != FAULT_NO_FLIP) {
+	if (v.copies == 0 || !flip(s, packet, v.copy[0].flip_bit)) {
 		net_drop(s, packet);
 		return false;
 	}
@@ -171,13 +203,8 @@ flood(struct sim *s, uint32_t vertex, uint32_t packet)
 	const uint32_t back = t->edges[edge % s->edge_count].reverse;
 
 	for (uint32_t i = v->first_edge; i < v->first_edge + v->edge_count; i++) {
-		uint32_t twin;
-
-		if (i == back)
-			continue;
-		TAKE(s, packets, packet, twin);
-		s->packets[twin] = s->packets[packet];
-		net_enter(s, network + i, twin);
+		if (i != back)
+			net_enter(s, network + i, twin_of(s, packet));
 	}
 	net_drop(s, packet);
 }
@@ -207,6 +234,8 @@ net_leave(struct sim *s, uint32_t node, uint32_t edge, uint32_t packet)
 	struct packet *k = &s->packets[packet];
 	const uint64_t at = host_works(s, node, k);
 
+	if (s->seals != NULL)
+		seal_leaves(s, node, packet);
 	k->edge = edge;
 	k->taken = false;
 	if (at > s->now)
@@ -279,7 +308,7 @@ net_trace(const struct sim *s, const char *what, const struct packet *k)
 {
 	const struct wire_hdr *h = (const struct wire_hdr *)k->head;
 	static const char *const types[WIRE_TYPE_COUNT] = {"?", "DATA", "ACK", "NACK", "HELLO",
-		"PING", "PONG", "RESET", "MULTI", "LINK"};
+		"PING", "PONG", "RESET", "MULTI", "LINK", "KEYS"};
 
 	fprintf(s->cfg.trace,
 		"%12.3f us %s %-5s %u.%u > %u.%u flags %02x seq %u ack %u credit %u share %u len "
@@ -301,9 +330,7 @@ net_ns_per_byte(uint64_t bandwidth_bps)
 void
 net_transmit(struct sim *s, uint32_t node, const struct proto_out *o, uint32_t link)
 {
-	uint32_t packet;
-
-	TAKE(s, packets, packet, packet);
+	const uint32_t packet = net_packet(s);
 	struct packet *k = &s->packets[packet];
 
 	k->id.message = NIL;
@@ -330,5 +357,6 @@ net_transmit(struct sim *s, uint32_t node, const struct proto_out *o, uint32_t l
 		net_drop(s, packet);
 		return;
 	}
-	net_leave(s, node, s->nodes[node].uplink + link * s->edge_count, packet);
+	if (s->seals == NULL || seal_out(s, node, link, packet))
+		net_leave(s, node, s->nodes[node].uplink + link * s->edge_count, packet);
 }

@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "sim/internal.h"
+#include "sim/seal.h"
 
 static struct sim *current; /* for the core's assertions; only one simulator runs at a time */
 
@@ -213,4 +213,5 @@ void
 sim_enter(struct sim *s)
 {
 	current = s;
+	watch_enter(s);
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/internal.h"
+#include "sim/seal.h"
 
 #define BURST      32
 #define ROUNDS_MAX 100000
@@ -17,6 +17,7 @@ struct request {
 	uint32_t node, node2, len, tag;
 	uint16_t ctx, ctx2;
 	bool on, frozen, held, parked;
+	enum sim_seal_act what;
 	const struct fault_config *fault;
 	int result;
 };
@@ -285,6 +286,16 @@ receive(struct sim *s, uint32_t packet)
 	step(s, node);
 }
 
+/* Take in a packet that has arrived, as far as its seal is sound. */
+static void
+take_in(struct sim *s, uint32_t packet)
+{
+	if (s->seals == NULL || seal_in(s, packet))
+		receive(s, packet);
+	else
+		net_drop(s, packet);
+}
+
 /* ------------------------------------------------------------------ making and ending */
 
 static uint32_t
@@ -379,6 +390,8 @@ make(struct sim *s, struct request *r)
 		set_fault(s, i, &s->cfg.fault);
 		start_node(s, i);
 	}
+	if (s->cfg.seal != NULL)
+		seals_make(s);
 }
 
 struct sim *
@@ -409,6 +422,7 @@ sim_new(const struct sim_config *config)
 void
 sim_free(struct sim *s)
 {
+	seals_free(s);
 	for (uint32_t i = 0; s->nodes != NULL && i < s->node_count; i++) {
 		free(s->nodes[i].core);
 		free(s->nodes[i].contexts);
@@ -450,6 +464,8 @@ restart(struct sim *s, struct request *r)
 	}
 	free(n->core);
 	start_node(s, node);
+	if (s->seals != NULL)
+		seal_begin(s, node, true);
 	wake(s, node, s->now);
 }
 
@@ -597,12 +613,10 @@ send_multicast(struct sim *s, struct request *r)
 		.dst_ctx = wire_be16(WIRE_NOBODY),
 		.payload_len = wire_be16((uint16_t)r->len),
 	};
-	uint32_t packet;
-
 	r->result = -EAGAIN;
 	if (sim_port_is_full(s, r->node))
 		return;
-	TAKE(s, packets, packet, packet);
+	const uint32_t packet = net_packet(s);
 	struct packet *k = &s->packets[packet];
 
 	k->id = (struct ident){.message = NIL, .tag = r->tag};
@@ -804,6 +818,18 @@ sim_restart(struct sim *s, uint32_t node)
 	guarded(s, restart, &(struct request){.node = node});
 }
 
+static void
+act_on_seals(struct sim *s, struct request *r)
+{
+	seal_act(s, r->node, r->node2, r->what);
+}
+
+void
+sim_seal_act(struct sim *s, uint32_t node, uint32_t peer, enum sim_seal_act what)
+{
+	guarded(s, act_on_seals, &(struct request){.node = node, .node2 = peer, .what = what});
+}
+
 void
 sim_fault(struct sim *s, uint32_t node, const struct fault_config *fault)
 {
@@ -837,10 +863,13 @@ happen(struct sim *s)
 	switch ((enum event_kind)e.kind) {
 	case EVENT_ARRIVAL:
 		if (net_arrive(s, e.index))
-			receive(s, e.index);
+			take_in(s, e.index);
 		break;
 	case EVENT_LEAVES:
 		net_enter(s, s->packets[e.index].edge, e.index);
+		break;
+	case EVENT_KEEPER:
+		keeper_turn(s, e.index, e.at);
 		break;
 	case EVENT_NODE:
 		if (s->nodes[e.index].wake_at != e.at)

@@ -32,6 +32,7 @@
 #include "fault_model.h"
 #include "core/proto/proto.h"
 #include "core/rails/rails.h"
+#include "seal/seal.h"
 
 #define SIM_NEVER       UINT64_MAX
 /* bytes of a frame on the wire in addition to PM header and payload: Ethernet 14, FCS 4, preamble
@@ -39,6 +40,24 @@
 #define SIM_FRAME_EXTRA 38
 
 struct sim;
+
+/* A network whose frames are sealed: seal.h. */
+struct sim_seal {
+	const struct cipher *cipher; /* NULL: one that is none, and fast */
+	enum seal_mode mode;
+	bool certificates;     /* of one authority; otherwise each node is told the keys of the
+				* others */
+	bool cluster;          /* all have a secret in common */
+	bool far;              /* keys begin near the ends of their counts */
+	uint32_t speed;        /* keys grow old so many times as fast; at least 1 */
+	uint32_t keeper_ns;    /* a keeper needs up to so long until it looks at its mail */
+	uint32_t dh_ns;        /* it computes so long for a shared secret, half as long for a public
+				* key */
+	uint32_t withheld_ppm; /* messages of handshakes that are delayed by up to withheld_ns */
+	uint64_t withheld_ns;
+	uint32_t unbegun_ppm; /* first frames of new keys that are lost */
+	uint64_t clocks_ns;   /* clocks differ by up to so much, and a restart sets them anew */
+};
 
 struct sim_config {
 	const struct topology *topology;     /* must outlive the simulator; its hosts are the
@@ -61,7 +80,9 @@ struct sim_config {
 	bool audit;                /* check counters and bounds after every step, which halves the
 				    * speed */
 	uint64_t seed;
-	FILE *trace; /* NULL, or where to write a line for each frame */
+	const struct sim_seal *seal; /* NULL: frames are not sealed; it must outlive the
+				      * simulator */
+	FILE *trace;                 /* NULL, or where to write a line for each frame */
 	/* Called before a node starts, also after a restart, to change its configuration. May be
 	 * NULL. */
 	void (*configure)(void *arg, uint32_t node, struct proto_config *proto);
@@ -133,6 +154,25 @@ void sim_park(struct sim *s, uint32_t node, uint16_t ctx);
 void sim_thaw(struct sim *s, uint32_t node, uint16_t ctx);
 /* Restart a node, with a new epoch and no context open. */
 void sim_restart(struct sim *s, uint32_t node);
+/* Events of nodes that seal their frames. */
+enum sim_seal_act {
+	SIM_TAKE_OVER, /* another process goes on for the node: its keys are gone, its core stays */
+	SIM_REKEY,     /* keys for `peer` are wanted, though there may be good ones */
+	SIM_NEW_KEY,   /* the node has another key of its own from now on */
+	SIM_LEARN,     /* the node reads the others' keys anew, where it was told them */
+	SIM_THIEF,     /* who sees all frames sends some to `peer`, from the node's place: as they
+			* were, changed, or put together */
+	SIM_BURST,     /* the network loses a long row of frames to `peer` */
+	SIM_HEALED,    /* all is well from now on: all nodes must soon have keys */
+};
+void sim_seal_act(struct sim *s, uint32_t node, uint32_t peer, enum sim_seal_act what);
+struct sim_seal_count {
+	uint64_t sealed, opened, forged, replayed, unknown; /* frames; the last three: refused */
+	uint64_t agreed, messages; /* handshakes that came to keys at one end; their messages */
+};
+struct sim_seal_count sim_seal_counts(const struct sim *s);
+/* Return whether the node has keys to seal frames to the peer with. */
+bool sim_is_sealed(const struct sim *s, uint32_t node, uint32_t peer);
 /* Use another fault model on a host's cable from now on. */
 void sim_fault(struct sim *s, uint32_t node, const struct fault_config *fault);
 /* Cut a host's cable for outgoing and for incoming frames, until the next call. */

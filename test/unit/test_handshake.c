@@ -33,21 +33,20 @@ bytes_of(const char *hex, uint8_t *out)
 
 /* Of Noise_IKpsk2_25519_AESGCM_SHA256, from the vectors of cacophony (public domain), which other
  * implementations are tested with as well. */
-static const char init_static[] = "e61ef9919cde45dd5f82166404bd08e38bceb5dfdfded0a34c8df7ed542214d1",
-		  init_ephemeral[] = "893e28b9dc6ca8d611ab664754b8ceb7bac5117349a4439a6b0569da977c464a",
-		  resp_static[] = "4a3acbfdb163dec651dfa3194dece676d437029c62a408b4c5ea9114246e4893",
-		  resp_public[] = "31e0303fd6418d2f8c0e78b91f22e8caed0fbe48656dcf4767e4834f701b8f62",
-		  resp_ephemeral[] = "bbdb4cdbd309f1a1f2e1456967fe288cadd6f712d65dc7b7793d5e63da6b375b",
-		  psk_text[] = "54686973206973206d7920417573747269616e20706572737065637469766521",
-		  first_message[] =
-			  "ca35def5ae56cec33dc2036731ab14896bc4c75dbb07a61f879f8e3afa4c7944"
+static const char
+	init_static[] = "e61ef9919cde45dd5f82166404bd08e38bceb5dfdfded0a34c8df7ed542214d1",
+	init_ephemeral[] = "893e28b9dc6ca8d611ab664754b8ceb7bac5117349a4439a6b0569da977c464a",
+	resp_static[] = "4a3acbfdb163dec651dfa3194dece676d437029c62a408b4c5ea9114246e4893",
+	resp_public[] = "31e0303fd6418d2f8c0e78b91f22e8caed0fbe48656dcf4767e4834f701b8f62",
+	resp_ephemeral[] = "bbdb4cdbd309f1a1f2e1456967fe288cadd6f712d65dc7b7793d5e63da6b375b",
+	psk_text[] = "54686973206973206d7920417573747269616e20706572737065637469766521",
+	first_message[] = "ca35def5ae56cec33dc2036731ab14896bc4c75dbb07a61f879f8e3afa4c7944"
 			  "5a1baf339186d7867062b0dd31f5de322d370165d217939b2b7ed9e2bae7840458ea65"
 			  "c2ce1554e0e8077fe7334c4bd514c658fd04d97b86d216f58f59714a7e24144155045c"
 			  "8f36bed85a2cb0fd9af7",
-		  second_message[] = "95ebc60d2b1fa672c1f46a8aa265ef51bfe38e7ccb39ec5be34069f1448088"
-				     "432fe8d675e949799d2a968211a66cc7ba2b0f4cad8eda3c2bd37eae737b"
-				     "bf88",
-		  third_message[] = "38cbf3835c78b7802df0dd0d9640ff8575debd0cb61cfb52590da1";
+	second_message[] = "95ebc60d2b1fa672c1f46a8aa265ef51bfe38e7ccb39ec5be34069f1448088432fe8d67"
+			   "5e949799d2a968211a66cc7ba2b0f4cad8eda3c2bd37eae737bbf88",
+	third_message[] = "38cbf3835c78b7802df0dd0d9640ff8575debd0cb61cfb52590da1";
 
 static void
 noise__published_vector(void **state)
@@ -812,8 +811,7 @@ seal_by(struct gate *g, enum wire_type type, uint8_t frame[WIRE_HDR_BYTES + SEAL
 	const struct wire_hdr h = {.version = WIRE_VERSION, .type = (uint8_t)type};
 
 	assert_non_null(k);
-	assert_int_not_equal(
-		gate_seal(k, SEAL_SEAL, &h, sizeof(h), frame, &wants), 0);
+	assert_int_not_equal(gate_seal(k, SEAL_SEAL, &h, sizeof(h), frame, &wants), 0);
 }
 
 static void
