@@ -110,11 +110,13 @@ handshake_cookie_put(const void *init, const uint64_t cookie[2], void *out)
 
 /* ------------------------------------------------------------------ both ends */
 
+/* index: of INIT, big-endian: note 4. */
 static void
-write_prologue(uint8_t out[24], uint16_t initiator, uint16_t responder)
+write_prologue(uint8_t out[24], uint16_t initiator, uint16_t responder, uint32_t index)
 {
 	memset(out, 0, 24);
 	memcpy(out, "pmx-dpdk keys 1", 16);
+	memcpy(out + 16, &index, sizeof(index));
 	out[20] = (uint8_t)(initiator >> 8);
 	out[21] = (uint8_t)initiator;
 	out[22] = (uint8_t)(responder >> 8);
@@ -253,7 +255,7 @@ put_init(const struct handshake_self *s, struct handshake_peer *p, struct handsh
 	p->index = draw_index(s);
 	m->head.index = wire_be32(p->index);
 	s->random(s->random_arg, ephemeral, sizeof(ephemeral));
-	write_prologue(prologue, s->node, p->node);
+	write_prologue(prologue, s->node, p->node, m->head.index);
 	const bool ok = noise_first(&p->noise, s->secret, p->public_key, ephemeral, prologue,
 		sizeof(prologue), &first, sizeof(first), m->noise);
 
@@ -362,7 +364,7 @@ take_answer(const struct handshake_self *s, struct handshake_peer *p, struct han
 	}
 	r->agreed = r->initiated = true;
 	r->own_index = p->index;
-	r->peer_index = wire_be32(m->head.index);
+	r->peer_index = (uint32_t)wire_be64(terms.time); /* not what the head says: note 4 */
 	r->peer_lanes = terms.lanes;
 	r->peer_epoch = wire_be32(terms.epoch);
 	p->agreed++;
@@ -484,7 +486,7 @@ take_init(const struct handshake_self *s, struct handshake_peer *p, struct hands
 	struct first first;
 	uint64_t mac1_key[2];
 
-	write_prologue(prologue, p->node, s->node);
+	write_prologue(prologue, p->node, s->node, m->head.index);
 	if (!noise_first_open(&noise, s->secret, prologue, sizeof(prologue), m->noise,
 		    sizeof(first), (uint8_t *)&first)) {
 		p->unreadable++;
@@ -492,14 +494,18 @@ take_init(const struct handshake_self *s, struct handshake_peer *p, struct hands
 		return;
 	}
 	const enum handshake_trouble told = judge_init(s, p, now.wall, noise.peer, &first);
+
+	r->own_index = draw_index(s);
 	const struct handshake_terms terms = terms_of(s,
-		told == HANDSHAKE_CLOCK ? p->stamp_taken : 0, told);
+		told == HANDSHAKE_CLOCK          ? p->stamp_taken
+			: told == HANDSHAKE_FINE ? r->own_index
+						 : 0,
+		told);
 
 	*a = (struct handshake_answer){
 		.head = {.step = HANDSHAKE_ANSWER, .version = HANDSHAKE_VERSION},
 		.to_index = m->head.index,
 	};
-	r->own_index = draw_index(s);
 	a->head.index = wire_be32(r->own_index);
 	s->random(s->random_arg, ephemeral, sizeof(ephemeral));
 	if (noise_second(&noise, s->cluster, ephemeral, &terms, sizeof(terms), a->noise,
