@@ -776,7 +776,7 @@ run_experiments(const struct options *o)
 		int (*run)(const struct options *);
 	} all[] = {{"e1", e1}, {"e2", e2}, {"e3", e3}, {"e4", e4}, {"e5", e5}, {"e6", e6},
 		{"e7", e7}, {"e8", e8}, {"e9", e9}, {"e10", e10}, {"e11", e11}, {"e12", e12},
-		{"e13", e13}};
+		{"e13", e13}, {"e14", e14}};
 	int result = 0, found = 0;
 
 	if (o->out && mkdir(o->out, 0777) != 0 && errno != EEXIST) {
@@ -790,6 +790,6 @@ run_experiments(const struct options *o)
 		}
 	}
 	if (!found)
-		fprintf(stderr, "pmx-sim: there is no experiment '%s': e1 to e13\n", o->name);
+		fprintf(stderr, "pmx-sim: there is no experiment '%s': e1 to e14\n", o->name);
 	return found ? result : 2;
 }

@@ -649,6 +649,7 @@ suit_seals(struct history *h, struct sim_config *c)
 		.keeper_ns = chance(h, 80) ? spread(h, 0, 1000000) : spread(h, 0, 100000000),
 		.dh_ns = chance(h, 50) ? 60000 : spread(h, 0, 5000000),
 		.withheld_ppm = chance(h, 30) ? spread(h, 1, 300000) : 0,
+		.unbegun_ppm = chance(h, 40) ? below(h, 1000001) : 0,
 		.withheld_ns = spread(h, 1000000, 2000000000),
 		.clocks_ns = chance(h, 50) ? spread(h, 0, 2000000000) * (uint64_t)1000 : 0,
 	};
@@ -662,6 +663,48 @@ suit_seals(struct history *h, struct sim_config *c)
 	}
 	if (chance(h, 40))
 		h->end = 1 + spread(h, 1000000, 4000000000);
+	if (chance(h, 50))
+		return;
+	h->misfortunes &= ~(EXCUSES | WEATHER | DEAD_LINKS);
+	h->excused = false;
+	c->fault = (struct fault_config){
+		.seed = draw64(h),
+		.loss_ppm = spread(h, 0, 300000),
+		.duplicate_ppm = spread(h, 0, 200000),
+		.reorder_ppm = spread(h, 0, 300000),
+		.reorder_ns = spread(h, 1000, 2000000),
+		.corrupt_ppm = spread(h, 0, 100000),
+		.delay_ns = chance(h, 30) ? spread(h, 1, 50000000) : 0,
+	};
+	c->proto.flows_max = 4096;
+	c->proto.paths_max = h->nodes;
+	c->proto.keepalive_us = 0;
+}
+
+/* Have some more happen when the network is about to heal, and some say something when it has. */
+static void
+plan_late(struct history *h)
+{
+	for (unsigned n = below(h, 3); h->misfortunes & TAKE_OVERS && n > 0; n--)
+		plan(h, (enum action)(ACT_SEAL + SIM_TAKE_OVER),
+			h->end - below(h, h->end < 30000000 ? (uint32_t)h->end : 30000000));
+}
+
+static void
+say_late(struct history *h)
+{
+	/* once more when all is quiet, so that who has lost its keys has nothing to say */
+	for (uint32_t i = 0; h->misfortunes & TAKE_OVERS && i < h->nodes; i++) {
+		if (chance(h, 50))
+			sim_seal_act(h->sim, i, 0, SIM_TAKE_OVER);
+	}
+	for (uint32_t i = 0; i < h->nodes; i++) {
+		for (uint32_t k = 0; k < h->nodes; k++) {
+			if (i == k || chance(h, 60))
+				continue;
+			h->sent += sim_send(h->sim, i, 0, k, 0, below(h, h->largest + 1), 0) == 0;
+		}
+	}
 }
 
 /* Draw the network and the cores. The random numbers are drawn in this order. */
@@ -705,6 +748,8 @@ begin(struct history *h, const struct options *o, struct sim_config *c)
 	for (uint32_t i = 0; i < h->nodes; i++)
 		open_all(h, i);
 	plan_all(h);
+	if (h->seals)
+		plan_late(h);
 }
 
 /* Run what was planned, and then without faults until everything has ended. */
@@ -719,6 +764,11 @@ run_all(struct history *h, const struct proto_config *p)
 	if (!sim_run(h->sim, h->end))
 		return;
 	heal(h);
+	if (h->seals && chance(h, 70)) {
+		if (chance(h, 50))
+			sim_run(h->sim, sim_now(h->sim) + 2 * SEC);
+		say_late(h);
+	}
 	bound += sim_now(h->sim);
 	while (h->transfers != NULL && (transfers_open(h->transfers) || sim_pending(h->sim) != 0) &&
 		sim_now(h->sim) < bound && sim_run(h->sim, sim_now(h->sim) + 10 * MS))

@@ -26,7 +26,7 @@ static const char usage_text[] =
 	"    --links            with several links a node, which die and come back\n"
 	"    --seal             with frames that are sealed, and somebody who wants in\n"
 	"    --transfers        of remote memory's questions and answers, not of messages\n"
-	"  experiment [e1 .. e13]  gather, alltoall, loss, short beside long, fairness, barriers, "
+	"  experiment [e1 .. e14]  gather, alltoall, loss, short beside long, fairness, barriers, "
 	"multicast, collectives: doc/internals/simulator.md\n"
 	"    --out DIR          CSV and SVG there, made if need be   --quick: fewer points\n"
 	"  collective           one collective on a network: what is predicted, what is simulated\n"

@@ -93,6 +93,7 @@ int e10(const struct options *o);
 int e11(const struct options *o);
 int e12(const struct options *o);
 int e13(const struct options *o);
+int e14(const struct options *o); /* seals.c */
 /* Make a node TCP-like, as in e1; tcp.c. */
 void tcp_apply(struct proto_config *c);
 extern const struct cc_ops cc_tcp;

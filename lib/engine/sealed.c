@@ -189,7 +189,9 @@ keys_of(struct engine *e, uint16_t node, const struct wire_hdr *h)
 		ENGINE_COUNT(e, drop_unsealed);
 	else
 		ENGINE_COUNT(e, drop_key);
-	if (why != GATE_NO_KEY)
+	if (why == GATE_SHOW) /* to the lane that the frame is of: it is in the key's number */
+		engine_send_keys(e, node, wire_be32(h->session) % HANDSHAKE_LANES_MAX, NULL, 0);
+	else if (why != GATE_NO_KEY)
 		want(e, node, why == GATE_UNSEALED ? SEALED_UNSEALED : SEALED_WANTED);
 	return NULL;
 }

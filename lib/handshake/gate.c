@@ -6,6 +6,7 @@
 #include "handshake/gate.h"
 
 #define WANT_MS 20 /* at least, between two wishes for keys of a peer */
+#define SHOW_MS 20 /* ... between two frames that show a peer which keys there are */
 #define INIT_MS 50 /* ... between two INITs of a peer that come without a cookie */
 /* ... between two messages of one step of a peer that have no MAC1. Two nodes may ask each other at
  * once: then each gets a question, and at once the answer to its own. */
@@ -49,7 +50,7 @@ gate_message(struct gate *g, const void *message, const uint64_t cookie[2], bool
 }
 
 struct keyring_keys *
-gate_keys_of(const struct gate *g, const struct wire_hdr *h, uint64_t now, uint64_t hz,
+gate_keys_of(struct gate *g, const struct wire_hdr *h, uint64_t now, uint64_t hz,
 	enum gate_stranger *why)
 {
 	const uint32_t index = wire_be32(h->session);
@@ -59,11 +60,15 @@ gate_keys_of(const struct gate *g, const struct wire_hdr *h, uint64_t now, uint6
 	*why = GATE_KNOWN;
 	if (likely(k != NULL))
 		return k;
-	/* it may have keys of a life of this node that has ended; whoever has good ones does not
-	 * ask again because of a stranger's frame */
-	*why = h->type == WIRE_HELLO && index == 0                   ? GATE_UNSEALED
-		: keyring_sealing(&g->keys, now, hz, &wants) == NULL ? GATE_KEYLESS
-								     : GATE_NO_KEY;
+	/* it may have keys of a life of this node that has ended: notes 1 and 2; what shows keys is
+	 * not answered by the same */
+	if (h->type == WIRE_HELLO && index == 0)
+		*why = GATE_UNSEALED;
+	else if (keyring_sealing(&g->keys, now, hz, &wants) == NULL)
+		*why = GATE_KEYLESS;
+	else
+		*why = h->type != WIRE_KEYS && is_due(&g->show_at, SHOW_MS, now, hz) ? GATE_SHOW
+										     : GATE_NO_KEY;
 	return NULL;
 }
 

@@ -5,6 +5,13 @@
  * the keeper of keys (lib/node/keeper.h) time. lib/engine/sealed.c brings frames, clock and
  * counters to it; lib/sim does so in virtual time. Sans-IO: the time comes in, in ticks of hz a
  * second. One thread for each struct gate.
+ *
+ * Design notes
+ * 1. What strangers send must not make this node compute: so frames of unknown keys make it ask for
+ *    others only where it has none.
+ * 2. Who has asked for keys begins them by a frame, which may be lost. If it has nothing more to
+ *    say, its peer goes on with the old keys, which it may have lost by a restart or a take-over.
+ *    It answers such a frame by another first one, so that its peer changes over.
  */
 #ifndef PMX_HANDSHAKE_GATE_H
 #define PMX_HANDSHAKE_GATE_H
@@ -15,7 +22,7 @@
 struct gate {
 	struct keyring keys;
 	/* ticks: not again before; open_at: by enum handshake_step, of INIT: a cookie */
-	uint64_t want_at, init_at, open_at[HANDSHAKE_STEPS];
+	uint64_t want_at, init_at, show_at, open_at[HANDSHAKE_STEPS];
 	uint64_t heard_at; /* ticks: when a frame of the peer was opened last */
 };
 
@@ -29,7 +36,8 @@ enum gate_stranger {
 	GATE_KNOWN,
 	GATE_UNSEALED, /* the peer begins without a seal: the keeper may be told */
 	GATE_NO_KEY,   /* of keys that this lane does not have (any more) */
-	GATE_KEYLESS,  /* ... and it has no others to seal with: they are to be asked for */
+	GATE_SHOW,     /* ... and its sender is to be shown those that it has: note 2 */
+	GATE_KEYLESS,  /* ... and it has none to seal with: they are to be asked for */
 };
 
 /* Return whether the keeper may be told now that keys are wanted, and note that it is. */
@@ -39,7 +47,7 @@ bool gate_may_want(struct gate *g, uint64_t now, uint64_t hz);
 enum gate_message gate_message(struct gate *g, const void *message, const uint64_t cookie[2],
 	bool busy, uint64_t now, uint64_t hz);
 /* Return the keys that a received frame names, or NULL and why there are none. */
-struct keyring_keys *gate_keys_of(const struct gate *g, const struct wire_hdr *h, uint64_t now,
+struct keyring_keys *gate_keys_of(struct gate *g, const struct wire_hdr *h, uint64_t now,
 	uint64_t hz, enum gate_stranger *why);
 /* Open a frame where it lies, with those keys. *begun: they begin by it. */
 enum seal_verdict gate_open(struct gate *g, struct keyring_keys *k, enum seal_mode mode,

@@ -111,11 +111,13 @@ handshake_cookie_put(const void *init, const uint64_t cookie[2], void *out)
 
 /* ------------------------------------------------------------------ both ends */
 
+/* index: of INIT, big-endian: note 4. */
 static void
-write_prologue(uint8_t out[24], uint16_t initiator, uint16_t responder)
+write_prologue(uint8_t out[24], uint16_t initiator, uint16_t responder, uint32_t index)
 {
 	memset(out, 0, 24);
 	memcpy(out, "pmx-dpdk keys 1", 16);
+	memcpy(out + 16, &index, sizeof(index));
 	out[20] = (uint8_t)(initiator >> 8);
 	out[21] = (uint8_t)initiator;
 	out[22] = (uint8_t)(responder >> 8);
@@ -198,12 +200,17 @@ judge_certificate(const struct handshake_self *s, uint16_t node, uint64_t wall,
 
 /* ------------------------------------------------------------------ initiator */
 
+/* Wait twice as long as before, and up to half of that in addition: those that ask the same node at
+ * once do not come back at once. */
 static void
-wait_longer(struct handshake_peer *p, uint64_t now)
+wait_longer(const struct handshake_self *s, struct handshake_peer *p, uint64_t now)
 {
 	const uint32_t doubled = p->attempts < 10 ? p->attempts : 10;
-	const uint64_t wait = (uint64_t)FIRST_WAIT_US << doubled;
+	uint64_t wait = (uint64_t)FIRST_WAIT_US << doubled;
+	uint32_t drawn;
 
+	s->random(s->random_arg, &drawn, sizeof(drawn));
+	wait += drawn % (wait / 2);
 	p->attempts++;
 	p->again_at = now + (wait < LONGEST_WAIT_US ? wait : LONGEST_WAIT_US);
 }
@@ -249,7 +256,7 @@ put_init(const struct handshake_self *s, struct handshake_peer *p, struct handsh
 	p->index = draw_index(s);
 	m->head.index = wire_be32(p->index);
 	s->random(s->random_arg, ephemeral, sizeof(ephemeral));
-	write_prologue(prologue, s->node, p->node);
+	write_prologue(prologue, s->node, p->node, m->head.index);
 	const bool ok = noise_first(&p->noise, s->secret, p->public_key, ephemeral, prologue,
 		sizeof(prologue), &first, sizeof(first), m->noise);
 
@@ -280,7 +287,7 @@ ask(const struct handshake_self *s, struct handshake_peer *p, struct handshake_t
 		put_ask(s, p, r);
 	else
 		put_init(s, p, now, r);
-	wait_longer(p, now.us);
+	wait_longer(s, p, now.us);
 }
 
 void
@@ -384,7 +391,7 @@ take_answer(const struct handshake_self *s, struct handshake_peer *p, struct han
 	memcpy(p->agreed_key, p->public_key, KEY_BYTES);
 	r->agreed = r->initiated = true;
 	r->own_index = p->index;
-	r->peer_index = wire_be32(m->head.index);
+	r->peer_index = (uint32_t)wire_be64(terms.time); /* not what the head says: note 4 */
 	r->peer_lanes = terms.lanes;
 	r->peer_epoch = wire_be32(terms.epoch);
 	p->agreed++;
@@ -506,7 +513,7 @@ take_init(const struct handshake_self *s, struct handshake_peer *p, struct hands
 	struct first first;
 	uint64_t mac1_key[2];
 
-	write_prologue(prologue, p->node, s->node);
+	write_prologue(prologue, p->node, s->node, m->head.index);
 	if (!noise_first_open(&noise, s->secret, prologue, sizeof(prologue), m->noise,
 		    sizeof(first), (uint8_t *)&first)) {
 		p->unreadable++;
@@ -514,14 +521,18 @@ take_init(const struct handshake_self *s, struct handshake_peer *p, struct hands
 		return;
 	}
 	const enum handshake_trouble told = judge_init(s, p, now.wall, noise.peer, &first);
+
+	r->own_index = draw_index(s);
 	const struct handshake_terms terms = terms_of(s,
-		told == HANDSHAKE_CLOCK ? p->stamp_taken : 0, told);
+		told == HANDSHAKE_CLOCK          ? p->stamp_taken
+			: told == HANDSHAKE_FINE ? r->own_index
+						 : 0,
+		told);
 
 	*a = (struct handshake_answer){
 		.head = {.step = HANDSHAKE_ANSWER, .version = HANDSHAKE_VERSION},
 		.to_index = m->head.index,
 	};
-	r->own_index = draw_index(s);
 	a->head.index = wire_be32(r->own_index);
 	s->random(s->random_arg, ephemeral, sizeof(ephemeral));
 	if (noise_second(&noise, s->cluster, ephemeral, &terms, sizeof(terms), a->noise,

@@ -23,6 +23,9 @@
  * 2. An INIT is taken once: its time must be later than that of the last one. A node whose clock
  *    went back learns the last time by the refusal, which is authentic, and goes on from there.
  * 3. Both may begin at once. Then there are two sets of keys, and each is used until it is old.
+ * 4. Heads are not encrypted, and who knows the receiver's public key can make MAC1 anew. So that
+ *    nobody changes the index by which keys are known, that of INIT is in the prologue, and that of
+ *    ANSWER among its terms.
  */
 #ifndef PMX_HANDSHAKE_HANDSHAKE_H
 #define PMX_HANDSHAKE_HANDSHAKE_H
@@ -71,7 +74,9 @@ const char *handshake_trouble_text(enum handshake_trouble t);
 
 /* Both ends of a handshake say this, encrypted. All big-endian. */
 struct handshake_terms {
-	uint64_t time;  /* of INIT, ns since 1970; in a refusal for HANDSHAKE_CLOCK: the last one */
+	/* of INIT, ns since 1970; in a refusal for HANDSHAKE_CLOCK: the last one; in an ANSWER that
+	 * agrees: its index */
+	uint64_t time;
 	uint32_t epoch; /* of the node's life */
 	uint8_t mode;   /* enum seal_mode */
 	uint8_t lanes;

@@ -8,6 +8,7 @@
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 
 #include "handshake/primitives.h"
 
@@ -33,15 +34,15 @@ void
 primitive_hmac(uint8_t out[HASH_BYTES], const uint8_t key[HASH_BYTES], const void *a, size_t a_len,
 	const void *b, size_t b_len)
 {
-	EVP_PKEY *k = EVP_PKEY_new_raw_private_key(EVP_PKEY_HMAC, NULL, key, HASH_BYTES);
-	EVP_MD_CTX *c = EVP_MD_CTX_new();
-	size_t len = HASH_BYTES;
+	uint8_t both[HMAC_BYTES_MAX];
 
-	must(k != NULL && c != NULL && EVP_DigestSignInit(c, NULL, EVP_sha256(), NULL, k) == 1 &&
-		EVP_DigestSignUpdate(c, a, a_len) == 1 && EVP_DigestSignUpdate(c, b, b_len) == 1 &&
-		EVP_DigestSignFinal(c, out, &len) == 1);
-	EVP_MD_CTX_free(c);
-	EVP_PKEY_free(k);
+	must(a_len <= sizeof(both) && b_len <= sizeof(both) - a_len);
+	if (a_len != 0)
+		memcpy(both, a, a_len);
+	if (b_len != 0)
+		memcpy(both + a_len, b, b_len);
+	must(HMAC(EVP_sha256(), key, HASH_BYTES, both, a_len + b_len, out, NULL) != NULL);
+	primitive_forget(both, a_len + b_len);
 }
 
 void

@@ -11,14 +11,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HASH_BYTES 32
-#define DH_BYTES   32
-#define TAG_BYTES  16
+#define HASH_BYTES     32
+#define DH_BYTES       32
+#define TAG_BYTES      16
+#define HMAC_BYTES_MAX 256
 
 /* Write SHA-256 of a followed by b. */
 void primitive_hash(uint8_t out[HASH_BYTES], const void *a, size_t a_len, const void *b,
 	size_t b_len);
-/* Write HMAC-SHA-256 of a followed by b. */
+/* Write HMAC-SHA-256 of a followed by b, together up to HMAC_BYTES_MAX. */
 void primitive_hmac(uint8_t out[HASH_BYTES], const uint8_t key[HASH_BYTES], const void *a,
 	size_t a_len, const void *b, size_t b_len);
 /* Write the first `count` (1 to 3) outputs of HKDF, as Noise's section 4.3 defines it. */

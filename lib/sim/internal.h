@@ -224,9 +224,7 @@ uint64_t net_backlog(const struct sim *s, const struct edge *e);
 uint64_t net_serialisation(const struct edge *e, uint32_t bytes);
 uint64_t net_ns_per_byte(uint64_t bandwidth_bps); /* times 2^20 */
 void net_transmit(struct sim *s, uint32_t node, const struct proto_out *o, uint32_t link);
-/* Return a new packet, and a new one that is as another one. */
-uint32_t net_packet(struct sim *s);
-uint32_t net_twin(struct sim *s, uint32_t packet);
+uint32_t net_packet(struct sim *s); /* a new one */
 
 /* ------------------------------------------------------------------ links.c */
 

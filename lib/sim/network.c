@@ -144,8 +144,9 @@ net_packet(struct sim *s)
 	return packet;
 }
 
-uint32_t
-net_twin(struct sim *s, uint32_t packet)
+/* Return a new packet that is as another one. */
+static uint32_t
+twin_of(struct sim *s, uint32_t packet)
 {
 	const uint32_t twin = net_packet(s);
 
@@ -175,7 +176,7 @@ judge(struct sim *s, struct fault_model *model, uint32_t packet)
 
 	fault_model_frame(model, s->now, s->packets[packet].len, &v);
 	for (uint32_t i = 1; i < v.copies; i++) {
-		const uint32_t twin = net_twin(s, packet);
+		const uint32_t twin = twin_of(s, packet);
 
 		if (flip(s, twin, v.copy[i].flip_bit))
 			sim_schedule(s, v.copy[i].release_ns, EVENT_ARRIVAL, twin);
@@ -203,7 +204,7 @@ flood(struct sim *s, uint32_t vertex, uint32_t packet)
 
 	for (uint32_t i = v->first_edge; i < v->first_edge + v->edge_count; i++) {
 		if (i != back)
-			net_enter(s, network + i, net_twin(s, packet));
+			net_enter(s, network + i, twin_of(s, packet));
 	}
 	net_drop(s, packet);
 }

@@ -114,11 +114,11 @@ hold(struct sim *s, struct seal_pair *p, uint32_t link, uint32_t packet)
 
 /* Return keys for a frame to the peer, or NULL. */
 static struct keyring_keys *
-keys_for(struct sim *s, uint32_t node, uint32_t peer)
+keys_for(struct sim *s, uint32_t node, uint32_t peer, const struct wire_hdr *h)
 {
 	bool wants;
 	struct seal_pair *p = seal_pair_of(s, node, peer);
-	struct keyring_keys *k = keyring_sealing(&p->gate.keys, seal_ticks(s, node), seal_hz(s),
+	struct keyring_keys *k = gate_keys_for(&p->gate, h, seal_ticks(s, node), seal_hz(s),
 		&wants);
 
 	if (wants)
@@ -159,10 +159,10 @@ seal_out(struct sim *s, uint32_t node, uint32_t link, uint32_t packet)
 {
 	struct packet *k = &s->packets[packet];
 	const uint32_t peer = k->dst;
-	const bool hello = ((const struct wire_hdr *)k->head)->type == WIRE_HELLO;
-	struct keyring_keys *keys = keys_for(s, node, peer);
+	const struct wire_hdr *h = (const struct wire_hdr *)k->head;
+	struct keyring_keys *keys = keys_for(s, node, peer, h);
 
-	if (keys == NULL && hello) {
+	if (keys == NULL && h->type == WIRE_HELLO) {
 		hold(s, seal_pair_of(s, node, peer), link, packet);
 		return false;
 	}
@@ -284,14 +284,16 @@ keys_of(struct sim *s, uint32_t node, uint32_t peer, const uint8_t *frame, uint3
 	if (k != NULL)
 		return k;
 	s->seals->counts.unknown++;
-	if (why == GATE_NO_KEY)
+	if (why == GATE_NO_KEY || why == GATE_SHOW)
 		watch_deaf(s, node, peer, frame, len);
 	else
 		want(s, node, peer);
+	if (why == GATE_SHOW)
+		seal_say(s, node, peer, 0, NULL, 0);
 	return NULL;
 }
 
-/* The peer has used keys that it asked for. */
+/* Note that the peer has used keys that it asked for. */
 static void
 keys_begin(struct seal_pair *p, struct keyring_keys *k)
 {
@@ -396,7 +398,8 @@ seal_take_keys(struct sim *s, uint32_t node, uint32_t peer, struct keyring_keys 
 	watch_ring(s, node, peer);
 	if (!k->initiated)
 		return;
-	seal_say(s, node, peer, 0, NULL, 0);
+	if (mix64_next(&s->seals->random) % 1000000 >= s->seals->cfg.unbegun_ppm)
+		seal_say(s, node, peer, 0, NULL, 0);
 	const uint32_t held = p->held, link = p->held_link;
 
 	p->held = NIL;
@@ -513,7 +516,7 @@ seals_free(struct sim *s)
 
 /* ------------------------------------------------------------------ what happens to nodes */
 
-/* The network loses a long row of frames: their counts are used up. */
+/* Lose a long row of frames: their counts are used up. */
 static void
 burst(struct sim *s, uint32_t node, uint32_t peer)
 {

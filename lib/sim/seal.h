@@ -29,7 +29,7 @@ struct wire_bytes {
 	};
 };
 
-/* What a node has of a peer. */
+/* A peer, as a node sees it. */
 struct seal_pair {
 	struct gate gate;                /* the lane's */
 	uint32_t held, held_link;        /* packet, NIL: none */
@@ -37,7 +37,7 @@ struct seal_pair {
 	uint8_t told_key[KEY_BYTES];     /* where there are no certificates */
 	uint64_t agreed_at;              /* us; 0: never */
 	bool listed;
-	/* Of the oracle. */
+	/* The oracle has: */
 	struct keyring_keys *newest;        /* those that must seal */
 	struct keyring_keys *answer;        /* those that the peer asked for and has not used yet */
 	uint32_t sets;                      /* of keys that are not freed */
@@ -63,7 +63,7 @@ struct seal_node {
 	uint16_t *asking;
 	uint32_t asking_count;
 	uint64_t keeper_at, retire_at, cookie_at; /* ns; keeper_at: of its pending event */
-	/* What the keeper computes, and for whom; it comes to effect when it is through. */
+	/* The keeper computes this, for that peer; it comes to effect when it is through. */
 	bool works;
 	uint32_t works_for;
 	struct handshake_result result;
@@ -89,11 +89,11 @@ struct seals {
 	struct cipher cipher; /* that watches */
 	const struct cipher *inner;
 	uint32_t node_count;
-	/* Of the oracle. */
+	/* The oracle has: */
 	struct notes nonces, frames;
 	uint32_t acting, acting_life; /* whose key is made or used */
 	int64_t live_keys;
-	/* Of the thief. */
+	/* The thief has: */
 	struct {
 		uint32_t src, dst, len;
 		struct wire_bytes bytes;
@@ -151,7 +151,7 @@ void thief_acts(struct sim *s, uint32_t from, uint32_t to);
 void watch_enter(struct sim *s); /* keys are this simulator's now */
 void watch_make(struct seals *x);
 void watch_free(struct seals *x);
-/* The node is the one that makes and uses keys now. */
+/* Note that this node is the one that makes and uses keys now. */
 void watch_acts(struct seals *x, uint32_t node);
 /* Judge the keys that a node is about to seal a frame with, and note what came of it. */
 void watch_sealing(struct sim *s, uint32_t node, uint32_t peer, const struct keyring_keys *k);
@@ -160,8 +160,6 @@ void watch_sealed(struct sim *s, uint32_t node, uint32_t peer, uint64_t count, c
 /* Judge what came of opening: `frame` is as it arrived. */
 void watch_opened(struct sim *s, uint32_t node, uint32_t peer, struct keyring_keys *k,
 	uint64_t highest, enum seal_verdict v, const void *frame, uint32_t len);
-/* Return what is known of a frame that somebody sealed, or NULL. */
-struct noted *watch_known(struct seals *x, const void *frame, uint32_t len);
 /* Judge a pair that has no keys: it must have some soon after all is well. */
 void watch_starving(struct sim *s, uint32_t node, uint32_t peer);
 void watch_deaf(struct sim *s, uint32_t node, uint32_t peer, const void *frame, uint32_t len);

@@ -94,7 +94,7 @@ keeper_begin(struct sim *s, uint32_t node)
 
 /* ------------------------------------------------------------------ what handshakes come to */
 
-/* Nodes have keys as if some had been used for long: both ends agree on where they begin. */
+/* Have some keys begin as if they had been used for long: both ends agree on where. */
 static void
 begin_far(const struct seals *x, const struct handshake_result *r, struct keyring_keys *k)
 {
@@ -145,21 +145,21 @@ act(struct sim *s, uint32_t node, uint32_t peer, const struct handshake_result *
 	}
 }
 
-/* Return how long the keeper computes, ns: by what came in and what goes out. A public key takes a
- * third of a shared secret. */
+/* Return how long the keeper computes, ns: by what came in and what goes out. A public key takes
+ * half as long as a shared secret. */
 static uint64_t
 cost_of(const struct seals *x, const void *message, uint32_t len, bool expected,
 	const struct handshake_result *r)
 {
-	uint64_t thirds = 0;
+	uint64_t halves = 0;
 
 	if (len != 0 && handshake_step_of(message) == HANDSHAKE_ANSWER && expected)
-		thirds += 3 * 2; /* ee, se */
+		halves += 2 * 2; /* ee, se */
 	if (r->send_len != 0 && handshake_step_of(r->send) == HANDSHAKE_INIT)
-		thirds += 3 * 2 + 2; /* es, ss; own two public keys */
+		halves += 2 * 2 + 2; /* es, ss; own two public keys */
 	if (r->send_len != 0 && handshake_step_of(r->send) == HANDSHAKE_ANSWER)
-		thirds += 3 * 4 + 2; /* es, ss, ee, se; own two public keys */
-	return thirds * x->cfg.dh_ns / 3;
+		halves += 2 * 4 + 2; /* es, ss, ee, se; own two public keys */
+	return halves * x->cfg.dh_ns / 2;
 }
 
 /* End what is being computed, or plan its end. */

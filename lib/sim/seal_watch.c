@@ -10,7 +10,7 @@
 
 /* All is well: so soon a node that has something to say has keys, and its peer opens what it says.
  * Two waits of 5 s, the longest, lie between the last failure and the INIT that succeeds. */
-#define KEYS_WITHIN_NS UINT64_C(20000000000)
+#define KEYS_WITHIN_NS UINT64_C(12000000000)
 #define DEAF_NS        UINT64_C(3000000000)
 
 static struct seals *current; /* for ciphers, which have no argument for it */
@@ -301,8 +301,9 @@ watch_sealed(struct sim *s, uint32_t node, uint32_t peer, uint64_t count, const 
 	s->seals->counts.sealed++;
 }
 
-struct noted *
-watch_known(struct seals *x, const void *frame, uint32_t len)
+/* Return what is known of a frame that somebody sealed, or NULL. */
+static struct noted *
+known(struct seals *x, const void *frame, uint32_t len)
 {
 	struct noted *n = place_of(&x->frames, hash_of(2, frame, len));
 
@@ -335,7 +336,7 @@ void
 watch_opened(struct sim *s, uint32_t node, uint32_t peer, struct keyring_keys *k, uint64_t highest,
 	enum seal_verdict v, const void *frame, uint32_t len)
 {
-	struct noted *n = watch_known(s->seals, frame, len);
+	struct noted *n = known(s->seals, frame, len);
 
 	if (v != SEAL_OK) {
 		check_refused(s, node, peer, highest, v, n);
@@ -365,7 +366,7 @@ watch_leaves(struct sim *s, uint32_t node, uint32_t packet)
 		sim_violation(s, "a frame leaves node %u without a seal", node);
 	if (h->session == 0 && h->type != WIRE_KEYS)
 		sim_violation(s, "a frame of type %u leaves node %u without a seal", h->type, node);
-	if (h->session != 0 && watch_known(s->seals, h, k->sealed_len) == NULL)
+	if (h->session != 0 && known(s->seals, h, k->sealed_len) == NULL)
 		sim_violation(s, "a frame leaves node %u that nobody has sealed", node);
 }
 
@@ -394,7 +395,7 @@ watch_deaf(struct sim *s, uint32_t node, uint32_t peer, const void *frame, uint3
 {
 	struct seal_pair *p = seal_pair_of(s, node, peer);
 	const uint64_t healed = s->seals->healed_at;
-	const struct noted *n = watch_known(s->seals, frame, len);
+	const struct noted *n = known(s->seals, frame, len);
 
 	if (n == NULL || n->src != peer || n->dst != node)
 		return;

@@ -291,6 +291,16 @@ receive(struct sim *s, uint32_t packet)
 	step(s, node);
 }
 
+/* Take in a packet that has arrived, as far as its seal is sound. */
+static void
+take_in(struct sim *s, uint32_t packet)
+{
+	if (s->seals == NULL || seal_in(s, packet))
+		receive(s, packet);
+	else
+		net_drop(s, packet);
+}
+
 /* ------------------------------------------------------------------ making and ending */
 
 static uint32_t
@@ -858,7 +868,7 @@ happen(struct sim *s)
 	switch ((enum event_kind)e.kind) {
 	case EVENT_ARRIVAL:
 		if (net_arrive(s, e.index))
-			receive(s, e.index);
+			take_in(s, e.index);
 		break;
 	case EVENT_LEAVES:
 		net_enter(s, s->packets[e.index].edge, e.index);

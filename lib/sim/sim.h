@@ -41,7 +41,7 @@
 
 struct sim;
 
-/* How frames are sealed: seal.h. */
+/* A network whose frames are sealed: seal.h. */
 struct sim_seal {
 	const struct cipher *cipher; /* NULL: one that is none, and fast */
 	enum seal_mode mode;
@@ -51,11 +51,12 @@ struct sim_seal {
 	bool far;              /* keys begin near the ends of their counts */
 	uint32_t speed;        /* keys grow old so many times as fast; at least 1 */
 	uint32_t keeper_ns;    /* a keeper needs up to so long until it looks at its mail */
-	uint32_t dh_ns;        /* it computes so long for a shared secret; public keys take a
-				* third */
+	uint32_t dh_ns;        /* it computes so long for a shared secret, half as long for a public
+				* key */
 	uint32_t withheld_ppm; /* messages of handshakes that are delayed by up to withheld_ns */
 	uint64_t withheld_ns;
-	uint64_t clocks_ns; /* clocks differ by up to so much, and a restart sets them anew */
+	uint32_t unbegun_ppm; /* first frames of new keys that are lost */
+	uint64_t clocks_ns;   /* clocks differ by up to so much, and a restart sets them anew */
 };
 
 struct sim_config {
@@ -153,7 +154,7 @@ void sim_park(struct sim *s, uint32_t node, uint16_t ctx);
 void sim_thaw(struct sim *s, uint32_t node, uint16_t ctx);
 /* Restart a node, with a new epoch and no context open. */
 void sim_restart(struct sim *s, uint32_t node);
-/* What happens to nodes that seal their frames. */
+/* Events of nodes that seal their frames. */
 enum sim_seal_act {
 	SIM_TAKE_OVER, /* another process goes on for the node: its keys are gone, its core stays */
 	SIM_REKEY,     /* keys for `peer` are wanted, though there may be good ones */

@@ -4,7 +4,8 @@
 # Usage: fuzz.sh BUILD_DIR [SECONDS [keep]]
 # Bytes that nobody would send, to what takes bytes from others: frames (wire), the core (proto), an application's
 # shared memory (channel), a peer's transfers (transfer, rma), members of groups (group), a
-# topology's text, steps of a collective (coll), collectives of groups (colls). Each target of
+# topology's text, steps of a collective (coll), collectives of groups (colls), sealed frames (seal), two nodes that
+# agree on keys (handshake). Each target of
 # test/fuzz starts from its corpus, test/fuzz/corpus/NAME.tar.gz: it gets those inputs and many that a seed's random changes make of
 # them (replay.c). In the full tier, and with SECONDS, libFuzzer goes on from there for SECONDS (15), two targets at a
 # time, built with clang in a folder of its own; keep: what it found new goes into the corpus, reduced.
@@ -14,8 +15,8 @@ set -u
 seconds=${2:-15}
 root=$(cd "$(dirname "$0")/../.." && pwd)
 fuzz_build=$root/build-fuzz
-targets=(wire topology coll colls proto rma group channel transfer)
-declare -A changed=([wire]=400000 [topology]=30000 [coll]=400000 [colls]=40000 [proto]=5000 [rma]=100000 [group]=100000 [channel]=600 [transfer]=600)
+targets=(wire topology coll colls proto rma group channel transfer seal handshake)
+declare -A changed=([wire]=400000 [topology]=30000 [coll]=400000 [colls]=40000 [proto]=5000 [rma]=100000 [group]=100000 [channel]=600 [transfer]=600 [seal]=20000 [handshake]=1000)
 export ASAN_OPTIONS=detect_leaks=0 # DPDK's own start leaves memory that nobody frees
 
 # corpus TARGET: its inputs in $dir/TARGET.corpus; one of zeros where there are none yet

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/mix.h"
+#include "core/wire/siphash.h"
 #include "handshake/gate.h"
 
 #define NOW_S UINT64_C(1800000000)
@@ -500,6 +501,59 @@ handshake__lost_messages_are_sent_again(void **state)
 }
 
 static void
+handshake__those_that_ask_at_once_do_not_come_back_at_once(void **state)
+{
+	uint64_t first = UINT64_MAX, last = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < 100; i++) {
+		struct end e = a;
+
+		wanted(&e);
+		const uint64_t at = handshake_deadline(&e.peer);
+
+		first = at < first ? at : first;
+		last = at > last ? at : last;
+	}
+	assert_true(first >= now.us + 20000 && last < now.us + 30000);
+	assert_true(last - first > 8000);
+}
+
+/* Give a message another index, and the MAC1 that it needs then. */
+static void
+change_index(struct handshake_result *r, const uint64_t mac1_key[2], size_t mac1_at)
+{
+	struct handshake_head *h = (struct handshake_head *)r->send;
+	uint64_t words[sizeof(struct handshake_init) / 8 + 1], mac1;
+
+	h->index ^= wire_be32(0x100);
+	memcpy(words, r->send, mac1_at);
+	mac1 = siphash(mac1_key, words, (uint32_t)(mac1_at / 8));
+	memcpy(r->send + mac1_at, &mac1, sizeof(mac1));
+	assert_true(handshake_check(r->send, r->send_len, mac1_key));
+}
+
+static void
+handshake__an_index_that_is_changed_does_no_harm(void **state)
+{
+	(void)state;
+	wanted(&a);
+	const struct handshake_result first = a.r;
+
+	change_index(&a.r, b.self.mac1_key, offsetof(struct handshake_init, mac1));
+	carry(&a, &b);
+	assert_false(b.r.agreed);
+	a.r = first;
+	carry(&a, &b);
+	const struct handshake_result answer = b.r;
+
+	change_index(&b.r, a.self.mac1_key, offsetof(struct handshake_answer, mac1));
+	carry(&b, &a);
+	b.r = answer;
+	assert_agreed(&a, &b);
+}
+
+static void
 handshake__both_at_once(void **state)
 {
 	struct end first;
@@ -777,6 +831,80 @@ gate__inits_with_a_cookie_pass_and_others_now_and_then(void **state)
 	assert_int_equal(gate_message(&g, b.r.send, cookie, false, 2ull * HZ, HZ), GATE_PASS);
 }
 
+/* Give an end's lane the keys that it agreed on. */
+static struct keyring_keys *
+keys_come(struct gate *g, const struct end *e, unsigned lane)
+{
+	struct keyring_keys *old[KEYRING_OLD_MAX];
+	struct keyring_keys *k = keyring_keys_make(&cipher_openssl, &e->r, lane, 0);
+
+	assert_non_null(k);
+	keyring_add(&g->keys, k, old);
+	for (unsigned i = 0; i < KEYRING_OLD_MAX; i++)
+		keyring_keys_free(old[i]);
+	return k;
+}
+
+static void
+keys_go(struct gate *g)
+{
+	struct keyring_keys *old[KEYRING_OLD_MAX];
+
+	keyring_take(&g->keys, true, 0, HZ, old);
+	for (unsigned i = 0; i < KEYRING_OLD_MAX; i++)
+		keyring_keys_free(old[i]);
+}
+
+static void
+seal_by(struct gate *g, enum wire_type type, uint8_t frame[WIRE_HDR_BYTES + SEAL_TRAILER_BYTES])
+{
+	bool wants;
+	struct keyring_keys *k = keyring_sealing(&g->keys, 0, HZ, &wants);
+	const struct wire_hdr h = {.version = WIRE_VERSION, .type = (uint8_t)type};
+
+	assert_non_null(k);
+	assert_int_not_equal(gate_seal(k, SEAL_SEAL, &h, sizeof(h), frame, &wants), 0);
+}
+
+static void
+gate__a_first_frame_that_is_lost_is_sent_again(void **state)
+{
+	uint8_t frame[WIRE_HDR_BYTES + SEAL_TRAILER_BYTES];
+	const struct wire_hdr *h = (const struct wire_hdr *)frame;
+	struct gate at_a = {0}, at_b = {0};
+	enum gate_stranger why;
+	bool begun;
+
+	(void)state;
+	agree(&b, &a);
+	keys_come(&at_b, &b, 0);
+	/* a has lost its keys, agrees on others, and its first frame with these is lost */
+	now.wall += 1000;
+	agree(&a, &b);
+	keys_come(&at_a, &a, 0);
+	struct keyring_keys *k = keys_come(&at_b, &b, 0);
+
+	seal_by(&at_b, WIRE_DATA, frame);
+	assert_null(gate_keys_of(&at_a, h, 1, HZ, &why));
+	assert_int_equal(why, GATE_SHOW);
+	assert_null(gate_keys_of(&at_a, h, 2, HZ, &why)); /* now and then */
+	assert_int_equal(why, GATE_NO_KEY);
+	seal_by(&at_b, WIRE_KEYS, frame); /* no answer to an answer */
+	assert_null(gate_keys_of(&at_a, h, HZ, HZ, &why));
+	assert_int_equal(why, GATE_NO_KEY);
+	seal_by(&at_a, WIRE_KEYS, frame);
+	assert_ptr_equal(gate_keys_of(&at_b, h, HZ, HZ, &why), k);
+	assert_int_equal(gate_open(&at_b, k, SEAL_SEAL, frame, sizeof(frame), HZ, &begun), SEAL_OK);
+	assert_true(begun);
+	seal_by(&at_b, WIRE_DATA, frame);
+	assert_non_null(gate_keys_of(&at_a, h, HZ, HZ, &why));
+	keys_go(&at_a);
+	/* who has none asks for some */
+	assert_null(gate_keys_of(&at_a, h, HZ, HZ, &why));
+	assert_int_equal(why, GATE_KEYLESS);
+	keys_go(&at_b);
+}
+
 static void
 handshake__troubles_have_names_and_texts(void **state)
 {
@@ -813,6 +941,8 @@ main(void)
 		CASE(handshake__other_key_than_pinned_is_noticed),
 		CERTIFIED(handshake__revoked_certificate_of_the_answering_one),
 		CASE(handshake__lost_messages_are_sent_again),
+		CASE(handshake__those_that_ask_at_once_do_not_come_back_at_once),
+		CASE(handshake__an_index_that_is_changed_does_no_harm),
 		CASE(handshake__both_at_once),
 		CASE(handshake__an_init_is_taken_once),
 		CASE(handshake__an_answer_is_taken_once),
@@ -826,6 +956,7 @@ main(void)
 		CERTIFIED(handshake__a_certificate_that_runs_out_is_asked_for_again),
 		CERTIFIED(gate__two_nodes_that_ask_each_other_at_once),
 		CASE(gate__inits_with_a_cookie_pass_and_others_now_and_then),
+		CASE(gate__a_first_frame_that_is_lost_is_sent_again),
 		CASE(handshake__troubles_have_names_and_texts),
 	};
 
