@@ -94,9 +94,9 @@ gate_keys_for(const struct gate *g, const struct wire_hdr *h, uint64_t now, uint
 {
 	struct keyring_keys *k = keyring_sealing(&g->keys, now, hz, wants);
 
-	/* a core that begins again has heard nothing for a while: the peer may have lost the
-	 * keys */
-	if (unlikely(h->type == WIRE_HELLO) && (int64_t)(now - g->heard_at) > (int64_t)hz)
+	/* a core asks in this way when it has heard nothing: the peer may have lost the keys */
+	if (unlikely(h->type == WIRE_HELLO || h->type == WIRE_PING) &&
+		(int64_t)(now - g->heard_at) > (int64_t)hz)
 		*wants = true;
 	return k;
 }

@@ -231,11 +231,6 @@ receive(struct sim *s, uint32_t packet)
 	uint32_t node = k->dst, index;
 	struct sim_node *n = &s->nodes[node];
 
-	if (s->seals != NULL && !seal_in(s, packet)) {
-		net_drop(s, packet);
-		return;
-	}
-	k = &s->packets[packet];
 	TAKE(s, held, held, index);
 	s->held[index] = (struct held){.id = k->id, .node = node, .used = true};
 	s->frames++;
