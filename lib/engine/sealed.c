@@ -13,9 +13,11 @@
 #include "engine/link_io.h"
 #include "engine/sealed.h"
 
-#define WANT_MS 20 /* at least, between two wishes for keys of a peer */
-#define INIT_MS 50 /* ... between two INITs of a peer that come without a cookie */
-#define OPEN_MS 5  /* ... between two messages of a peer that have no MAC1 */
+#define WANT_MS   20 /* at least, between two wishes for keys of a peer */
+#define INIT_MS   50 /* ... between two INITs of a peer that come without a cookie */
+#define COOKIE_MS 5  /* ... with one */
+#define ALL_MS    2  /* ... between two INITs of any peers that come without one */
+#define OPEN_MS   5  /* ... between two ASKs in a peer's name */
 
 int
 sealed_make(struct engine *e, enum seal_mode mode, int keeper)
@@ -119,6 +121,13 @@ is_due(struct engine *e, uint64_t *at, uint64_t ms)
 	return true;
 }
 
+/* Return whether there may be keys with that node: it is in [nodes], and another one. */
+static bool
+may_have_keys(const struct engine *e, uint16_t node)
+{
+	return e->peers[node].known && node != e->node->config.id;
+}
+
 /* Tell the keeper that keys are wanted, or that the peer has none at all. */
 static __rte_noinline void
 want(struct engine *e, uint16_t node, bool unsealed)
@@ -126,7 +135,7 @@ want(struct engine *e, uint16_t node, bool unsealed)
 	struct sealed_peer *p = &e->sealed->peers[node];
 	struct sealed_mail *m;
 
-	if (!e->peers[node].known || !is_due(e, &p->want_at, WANT_MS) ||
+	if (!may_have_keys(e, node) || !is_due(e, &p->want_at, WANT_MS) ||
 		(m = mail_room(e->sealed, node)) == NULL)
 		return;
 	m->unsealed = unsealed;
@@ -136,7 +145,8 @@ want(struct engine *e, uint16_t node, bool unsealed)
 /* ------------------------------------------------------------------ messages of handshakes */
 
 /* Return whether an INIT may be taken: one now and then, and more of those that come from where the
- * node's frames go, as a cookie shows. Send that if there is none. */
+ * node's frames go, as a cookie shows. Send that if there is none: to each, since otherwise those
+ * of a stranger would be all that are answered. It is shorter than what it answers. */
 static bool
 may_ask(struct engine *e, uint16_t node, const void *init)
 {
@@ -146,17 +156,74 @@ may_ask(struct engine *e, uint16_t node, const void *init)
 	uint8_t out[sizeof(struct handshake_cookie)];
 	uint64_t cookie[2];
 
-	if (is_due(e, &s->peers[node].init_at, INIT_MS) && !mail_is_busy(s))
-		return true;
+	if (!mail_is_busy(s) && e->now >= s->init_at && is_due(e, &s->peers[node].init_at, INIT_MS))
+		return is_due(e, &s->init_at, ALL_MS);
 	handshake_cookie_of(secret, node, cookie);
 	if (handshake_mac2_ok(init, cookie))
-		return true;
-	if (is_due(e, &s->peers[node].open_at, OPEN_MS)) {
-		handshake_cookie_put(init, cookie, out);
-		engine_keys_frame(e, node, 0, out, sizeof(out));
-		ENGINE_COUNT(e, cookies);
-	}
+		return is_due(e, &s->peers[node].cookie_at, COOKIE_MS);
+	handshake_cookie_put(init, cookie, out);
+	engine_keys_frame(e, node, 0, out, sizeof(out));
+	ENGINE_COUNT(e, cookies);
 	return false;
+}
+
+/* Note by what the answer to a message of a handshake is known. */
+static void
+note_asked(struct sealed_peer *p, const void *message)
+{
+	const struct handshake_init *init = message;
+	const struct handshake_tell *ask = message;
+
+	if (init->head.step == HANDSHAKE_INIT) {
+		p->asked_index = init->head.index;
+		p->asked_mac1 = init->mac1;
+	} else if (ask->head.step == HANDSHAKE_ASK) {
+		p->asked_nonce = ask->nonce;
+	}
+}
+
+/* Return whether a message answers what the peer was asked. COOKIE and TELL, which everybody can
+ * make who has seen the question, are taken once. */
+static bool
+is_answer(struct sealed_peer *p, const void *message)
+{
+	const struct handshake_answer *answer = message;
+	const struct handshake_cookie *cookie = message;
+	const struct handshake_tell *tell = message;
+
+	switch (handshake_step_of(message)) {
+	case HANDSHAKE_ANSWER:
+		return p->asked_index != 0 && answer->to_index == p->asked_index;
+	case HANDSHAKE_COOKIE:
+		if (p->asked_mac1 == 0 || cookie->mac1 != p->asked_mac1)
+			return false;
+		p->asked_mac1 = 0;
+		return true;
+	case HANDSHAKE_TELL:
+		if (p->asked_nonce == 0 || tell->nonce != p->asked_nonce)
+			return false;
+		p->asked_nonce = 0;
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Return whether the keeper is to have a checked message. */
+static bool
+may_pass(struct engine *e, uint16_t node, const void *message)
+{
+	struct sealed_lane *s = e->sealed;
+	struct sealed_peer *p = &s->peers[node];
+
+	switch (handshake_step_of(message)) {
+	case HANDSHAKE_INIT:
+		return may_ask(e, node, message);
+	case HANDSHAKE_ASK:
+		return !mail_is_busy(s) && is_due(e, &p->open_at, OPEN_MS);
+	default:
+		return is_answer(p, message);
+	}
 }
 
 /* Take in a message of a handshake, which is not sealed. */
@@ -168,17 +235,12 @@ handshake_in(struct engine *e, uint16_t node, const struct wire_hdr *h, uint32_t
 	struct sealed_mail *m;
 
 	len -= WIRE_HDR_BYTES;
-	if (!e->peers[node].known || wire_be16(h->dst_node) != e->node->config.id ||
+	if (!may_have_keys(e, node) || wire_be16(h->dst_node) != e->node->config.id ||
 		wire_be16(h->payload_len) != len || !handshake_check(h + 1, len, mac1_key)) {
 		ENGINE_COUNT(e, drop_handshake);
 		return;
 	}
-	const enum handshake_step step = handshake_step_of(h + 1);
-	const bool may = step == HANDSHAKE_INIT ? may_ask(e, node, h + 1)
-		: step == HANDSHAKE_ANSWER      ? true
-						: is_due(e, &s->peers[node].open_at, OPEN_MS);
-
-	if (!may || (m = mail_room(s, node)) == NULL) {
+	if (!may_pass(e, node, h + 1) || (m = mail_room(s, node)) == NULL) {
 		ENGINE_COUNT(e, drop_handshake);
 		return;
 	}
@@ -200,16 +262,17 @@ keys_of(struct engine *e, uint16_t node, const struct wire_hdr *h)
 
 	if (likely(k != NULL))
 		return k;
-	if (h->type == WIRE_HELLO && index == 0) {
+	const bool unsealed = h->type == WIRE_HELLO && index == 0;
+
+	if (unsealed)
 		ENGINE_COUNT(e, drop_unsealed);
-		want(e, node, true);
-		return NULL;
-	}
-	ENGINE_COUNT(e, drop_key);
-	/* it may have keys of a life of this node that has ended; whoever has good ones does not
-	 * ask again because of a stranger's frame */
-	if (keyring_sealing(&p->keys, e->now, e->sealed->hz, &wants) == NULL)
-		want(e, node, false);
+	else
+		ENGINE_COUNT(e, drop_key);
+	/* it may have keys of a life of this node that has ended, or none; whoever has good ones
+	 * does not ask again because of a stranger's frame, nor because of one to another node */
+	if (h->dst_node == wire_be16((uint16_t)e->node->config.id) &&
+		keyring_sealing(&p->keys, e->now, e->sealed->hz, &wants) == NULL)
+		want(e, node, unsealed);
 	return NULL;
 }
 
@@ -241,8 +304,7 @@ sealed_in(struct engine *e, struct rte_mbuf *m)
 	struct wire_hdr *h = rte_pktmbuf_mtod(m, struct wire_hdr *);
 	const uint16_t node = wire_be16(h->src_node);
 
-	if (unlikely(h->version != WIRE_VERSION || node >= e->nodes_max ||
-		    h->type == WIRE_MULTI)) {
+	if (unlikely(h->version != WIRE_VERSION || node >= e->nodes_max || h->type == WIRE_MULTI)) {
 		ENGINE_COUNT(e, drop_unsealed);
 		return drop(m);
 	}
@@ -398,6 +460,7 @@ begin_keys(struct engine *e, uint16_t node, uint8_t lanes)
 {
 	struct sealed_peer *p = &e->sealed->peers[node];
 
+	p->asked_index = 0;
 	ENGINE_COUNT(e, keys_begun);
 	for (uint16_t lane = 0; lane < lanes; lane++)
 		engine_keys_frame(e, node, lane, NULL, 0);
@@ -435,8 +498,9 @@ sealed_command(struct engine *e, struct command *cmd)
 	cmd->result = 0;
 	if (cmd->op == COMMAND_KEYS)
 		take_keys(e, cmd);
-	else if (cmd->op == COMMAND_KEYS_FRAME)
+	else if (cmd->op == COMMAND_KEYS_FRAME) {
+		note_asked(&e->sealed->peers[cmd->node], cmd->message);
 		engine_keys_frame(e, cmd->node, cmd->attempt, cmd->message, cmd->len);
-	else
+	} else
 		give_up_keys(e, cmd);
 }

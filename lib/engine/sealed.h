@@ -9,8 +9,11 @@
  * 1. The first frames to a peer have no keys yet. They are lost, as the network may lose them, and
  *    the keeper is told. A HELLO, by which a core begins, is kept until the keys are there, so that
  *    nothing waits for its repetition.
- * 2. Keys lie in memory of the keeper's, which is locked, in no core dump and in no child. Hugepages
- *    that other processes map do not have them.
+ * 2. An outsider must not keep the keeper from honest messages, however many it sends. So what
+ *    answers is let through only if it names what was asked, each INIT without a cookie that is not
+ *    taken gets one, and what nobody can be held to has no more than half the room for mail.
+ * 3. Keys lie in memory of the keeper's, which is locked, in no core dump and in no child.
+ *    Hugepages that other processes map do not have them.
  */
 #ifndef PMX_ENGINE_SEALED_H
 #define PMX_ENGINE_SEALED_H
@@ -31,20 +34,25 @@ struct sealed_mail {
 /* What a lane knows of a peer. */
 struct sealed_peer {
 	struct keyring keys;
-	struct rte_mbuf *held;              /* note 1 */
-	uint64_t want_at, init_at, open_at; /* TSC: not again before */
+	struct rte_mbuf *held;                         /* note 1 */
+	uint64_t want_at, init_at, open_at, cookie_at; /* TSC: not again before */
+	/* The last INIT or ASK to it said these, by which its answer is known; 0: none is awaited.
+	 * As they are in the messages. */
+	uint32_t asked_index;
+	uint64_t asked_mac1, asked_nonce;
 	uint8_t held_link;
 };
 
 struct sealed_lane {
 	enum seal_mode mode;
 	_Atomic uint64_t mac1_key[2], cookie_secret[2]; /* of the keeper */
-	uint64_t hz;                       /* of TSC */
-	int keeper;                        /* eventfd: there is mail */
+	uint64_t hz;                                    /* of TSC */
+	int keeper;                                     /* eventfd: there is mail */
 	/* From the lane to the keeper. */
 	struct sealed_mail *mail;
 	_Atomic uint32_t written, read;
 	struct sealed_peer *peers; /* by node */
+	uint64_t init_at;          /* TSC: no INIT without a cookie before, of whatever peer */
 };
 
 /* Make a lane's part, before it polls. Free it, with all keys, when it polls no more. */
@@ -56,8 +64,8 @@ bool sealed_mail_take(struct sealed_lane *s, struct sealed_mail *out);
 /* Open a frame that a link has received, whose data begins with the PM header. Return false if it
  * was not for the core: then it is freed. */
 bool sealed_in(struct engine *e, struct rte_mbuf *m);
-/* Seal the next frames of a link's queue that are not sealed yet, some SEALED_AT_ONCE bytes of them:
- * what is ready goes while others are being sealed. Those that cannot be sealed are lost. */
+/* Seal the next frames of a link's queue that are not sealed yet, some SEALED_AT_ONCE bytes of
+ * them: what is ready goes while others are being sealed. Those that cannot be sealed are lost. */
 void sealed_out(struct engine *e, unsigned link, struct tx_queue *q);
 
 /* Carry out one of COMMAND_KEYS*: take new keys, give up old ones, which come back in cmd->retired,

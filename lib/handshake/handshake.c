@@ -340,7 +340,9 @@ take_answer(const struct handshake_self *s, struct handshake_peer *p, struct han
 		return;
 	}
 	give_up(p);
-	if (terms.trouble == HANDSHAKE_CLOCK && wire_be64(terms.time) >= p->stamp_floor) {
+	/* a peer that says so again and again must not keep this node busy */
+	if (terms.trouble == HANDSHAKE_CLOCK && wire_be64(terms.time) >= p->stamp_floor &&
+		p->attempts < ATTEMPTS_MAX) {
 		p->stamp_floor = wire_be64(terms.time);
 		p->trouble = HANDSHAKE_CLOCK;
 		ask(s, p, now, r);
@@ -427,25 +429,24 @@ judge_init(const struct handshake_self *s, const struct handshake_peer *p, uint6
 	const struct handshake_terms *t = &first->terms;
 	uint64_t until;
 
-	if (handshake_revoked(s, public_key))
-		return HANDSHAKE_REVOKED;
-	if (!p->pinned) {
-		switch (judge_certificate(s, p->node, wall, first->certificate, public_key,
-			&until)) {
-		case HANDSHAKE_FINE:
-			break;
-		case HANDSHAKE_PEER_EXPIRED:
-			return HANDSHAKE_CERT_EXPIRED;
-		case HANDSHAKE_PEER_NOT_YET:
-			return HANDSHAKE_CERT_NOT_YET;
-		default:
-			return HANDSHAKE_KEY_REFUSED;
-		}
-	} else if (memcmp(p->public_key, public_key, KEY_BYTES) != 0) {
+	enum handshake_trouble certificate = HANDSHAKE_FINE;
+
+	if (p->pinned && memcmp(p->public_key, public_key, KEY_BYTES) != 0)
 		return HANDSHAKE_KEY_REFUSED;
-	}
+	if (!p->pinned)
+		certificate = judge_certificate(s, p->node, wall, first->certificate, public_key,
+			&until);
+	if (certificate == HANDSHAKE_PEER_FORGED)
+		return HANDSHAKE_KEY_REFUSED;
+	/* before all that is told of its sender, which may be who repeats it */
 	if (wire_be64(t->time) <= p->stamp_taken)
 		return HANDSHAKE_CLOCK;
+	if (handshake_revoked(s, public_key))
+		return HANDSHAKE_REVOKED;
+	if (certificate == HANDSHAKE_PEER_EXPIRED)
+		return HANDSHAKE_CERT_EXPIRED;
+	if (certificate == HANDSHAKE_PEER_NOT_YET)
+		return HANDSHAKE_CERT_NOT_YET;
 	if (t->mode != (uint8_t)s->mode || t->lanes == 0 || t->lanes > HANDSHAKE_LANES_MAX)
 		return HANDSHAKE_MODES_DIFFER;
 	return HANDSHAKE_FINE;
@@ -508,8 +509,10 @@ take_init(const struct handshake_self *s, struct handshake_peer *p, struct hands
 	noise_forget(&noise);
 	if (told != HANDSHAKE_FINE) {
 		p->refused++;
-		/* somebody without a good key must not change what people are told of others */
-		if (told != HANDSHAKE_KEY_REFUSED || p->trouble == HANDSHAKE_NO_ANSWER)
+		/* somebody without a good key, or who repeats a message of the peer's, must not
+		 * change what people are told of others */
+		if ((told != HANDSHAKE_KEY_REFUSED && told != HANDSHAKE_CLOCK) ||
+			p->trouble == HANDSHAKE_NO_ANSWER)
 			p->trouble = as_seen_here(told);
 	}
 	if (!r->agreed)

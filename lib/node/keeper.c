@@ -266,15 +266,25 @@ take_mail(struct keeper *k, const struct sealed_mail *m)
 		p->trouble = HANDSHAKE_UNSEALED;
 }
 
-static void
+/* Take what the lanes have left, as much of each as it may leave at once: whatever they leave
+ * meanwhile, what is due has its turn, and others get the lock. Return whether there may be more. */
+static bool
 take_all_mail(struct keeper *k)
 {
 	struct sealed_mail m;
+	bool more = false;
 
 	for (uint32_t lane = 0; lane < k->node->config.lanes; lane++) {
-		while (!atomic_load(&k->stop) && sealed_mail_take(k->node->engines[lane].sealed, &m))
+		unsigned taken = 0;
+
+		while (taken < SEALED_MAIL && !atomic_load(&k->stop) &&
+			sealed_mail_take(k->node->engines[lane].sealed, &m)) {
 			take_mail(k, &m);
+			taken++;
+		}
+		more |= taken == SEALED_MAIL;
 	}
+	return more;
 }
 
 static void
@@ -352,9 +362,10 @@ keep(void *arg)
 
 		pthread_mutex_lock(&k->lock);
 		look_after(k, (uint64_t)clock_us());
-		take_all_mail(k);
+		const bool more = take_all_mail(k);
+
 		tick(k);
-		const int ms = time_to_sleep(k);
+		const int ms = more ? 0 : time_to_sleep(k);
 
 		pthread_mutex_unlock(&k->lock);
 		poll(&bell, 1, ms);
