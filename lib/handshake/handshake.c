@@ -14,7 +14,7 @@
 #define ATTEMPTS_MAX    9
 #define ATTEMPTS_SILENT 3 /* after so many the peer is asked for its key */
 #define COOKIE_US       110000000
-#define COOKIES_MAX     2 /* taken for one question */
+#define COOKIES_MAX     8 /* taken for one question */
 #define NS_A_SECOND     UINT64_C(1000000000)
 
 struct first {
@@ -258,9 +258,10 @@ put_init(const struct handshake_self *s, struct handshake_peer *p, struct handsh
 		return;
 	}
 	handshake_mac1_key(p->public_key, mac1_key);
-	m->mac1 = p->mac1 = mac_of(mac1_key, m, offsetof(struct handshake_init, mac1));
+	m->mac1 = mac_of(mac1_key, m, offsetof(struct handshake_init, mac1));
 	if (now.us < p->cookie_until)
 		m->mac2 = mac_of(p->cookie, m, offsetof(struct handshake_init, mac2));
+	memcpy(p->init, m, sizeof(p->init));
 	r->send_len = sizeof(*m);
 	p->asks_key = false;
 }
@@ -330,6 +331,7 @@ take_answer(const struct handshake_self *s, struct handshake_peer *p, struct han
 	const struct handshake_answer *m, struct handshake_result *r)
 {
 	struct handshake_terms terms;
+	uint8_t answered_by[KEY_BYTES];
 
 	if (!p->asking || p->asks_key || wire_be32(m->to_index) != p->index)
 		return;
@@ -339,6 +341,7 @@ take_answer(const struct handshake_self *s, struct handshake_peer *p, struct han
 		p->trouble = HANDSHAKE_OTHER_CLUSTER;
 		return;
 	}
+	memcpy(answered_by, p->noise.peer, sizeof(answered_by));
 	give_up(p);
 	/* a peer that says so again and again must not keep this node busy */
 	if (terms.trouble == HANDSHAKE_CLOCK && wire_be64(terms.time) >= p->stamp_floor &&
@@ -362,23 +365,28 @@ take_answer(const struct handshake_self *s, struct handshake_peer *p, struct han
 	r->peer_index = wire_be32(m->head.index);
 	r->peer_lanes = terms.lanes;
 	r->peer_epoch = wire_be32(terms.epoch);
+	memcpy(p->agreed_key, answered_by, sizeof(p->agreed_key));
 	p->agreed++;
 	p->trouble = HANDSHAKE_FINE;
 	p->again_at = 0;
 }
 
 static void
-take_cookie(const struct handshake_self *s, struct handshake_peer *p, struct handshake_time now,
-	const struct handshake_cookie *m, struct handshake_result *r)
+take_cookie(struct handshake_peer *p, struct handshake_time now, const struct handshake_cookie *m,
+	struct handshake_result *r)
 {
+	struct handshake_init *init = (struct handshake_init *)r->send;
+
+	memcpy(init, p->init, sizeof(*init));
 	/* few cookies: who sees the wire must not make this node go round in circles */
-	if (!p->asking || p->asks_key || m->mac1 != p->mac1 || p->cookies >= COOKIES_MAX)
+	if (!p->asking || p->asks_key || m->mac1 != init->mac1 || p->cookies >= COOKIES_MAX)
 		return;
 	p->cookies++;
 	p->cookie[0] = m->cookie[0];
 	p->cookie[1] = m->cookie[1];
 	p->cookie_until = now.us + COOKIE_US;
-	put_init(s, p, now, r);
+	init->mac2 = mac_of(p->cookie, init, offsetof(struct handshake_init, mac2));
+	r->send_len = sizeof(*init);
 }
 
 static void
@@ -506,6 +514,8 @@ take_init(const struct handshake_self *s, struct handshake_peer *p, struct hands
 		r->agreed = told == HANDSHAKE_FINE;
 	}
 	primitive_forget(ephemeral, sizeof(ephemeral));
+	if (r->agreed)
+		memcpy(p->agreed_key, noise.peer, sizeof(p->agreed_key));
 	noise_forget(&noise);
 	if (told != HANDSHAKE_FINE) {
 		p->refused++;
@@ -540,7 +550,7 @@ handshake_message(const struct handshake_self *s, struct handshake_peer *p,
 		take_answer(s, p, now, message, r);
 		break;
 	case HANDSHAKE_COOKIE:
-		take_cookie(s, p, now, message, r);
+		take_cookie(p, now, message, r);
 		break;
 	case HANDSHAKE_ASK:
 		put_tell(s, message, r);

@@ -22,7 +22,9 @@
  *    frames at the sender's address can make (after WireGuard, Donenfeld, NDSS 2017, section 5.3).
  * 2. An INIT is taken once: its time must be later than that of the last one. A node whose clock
  *    went back learns the last time by the refusal, which is authentic, and goes on from there.
- * 3. Both may begin at once. Then there are two sets of keys, and each is used until it is old.
+ * 3. Who is asked for a cookie says the same INIT again, so that an ANSWER to the first one is not
+ *    lost: whoever sees the INIT can make a COOKIE for it, and be faster than who answers.
+ * 4. Both may begin at once. Then there are two sets of keys, and each is used until it is old.
  */
 #ifndef PMX_HANDSHAKE_HANDSHAKE_H
 #define PMX_HANDSHAKE_HANDSHAKE_H
@@ -46,20 +48,20 @@ enum handshake_step {
 /* What is wrong between two nodes, for people. Those up to HANDSHAKE_CLOCK are said in ANSWER. */
 enum handshake_trouble {
 	HANDSHAKE_FINE,
-	HANDSHAKE_KEY_REFUSED,    /* the peer does not take this node's key */
-	HANDSHAKE_CERT_EXPIRED,   /* ... its certificate, which is no longer valid */
-	HANDSHAKE_CERT_NOT_YET,   /* ... not valid yet, by the peer's clock */
-	HANDSHAKE_REVOKED,        /* ... which is revoked there */
-	HANDSHAKE_MODES_DIFFER,   /* one has auth, the other seal */
-	HANDSHAKE_CLOCK,          /* this node's clock went back: it goes on by itself */
-	HANDSHAKE_NO_ANSWER,      /* nobody answers */
-	HANDSHAKE_OTHER_KEY,      /* the peer has another key than [nodes] says */
-	HANDSHAKE_OTHER_CLUSTER,  /* its answer cannot be opened: another `cluster` secret */
-	HANDSHAKE_PEER_EXPIRED,   /* the peer's certificate is no longer valid */
-	HANDSHAKE_PEER_NOT_YET,   /* ... not yet, by this node's clock */
-	HANDSHAKE_PEER_FORGED,    /* ... is not of this cluster's authority, or of another node */
-	HANDSHAKE_PEER_REVOKED,   /* the peer's key is revoked here */
-	HANDSHAKE_UNSEALED,       /* the peer has security.mode = off */
+	HANDSHAKE_KEY_REFUSED,   /* the peer does not take this node's key */
+	HANDSHAKE_CERT_EXPIRED,  /* ... its certificate, which is no longer valid */
+	HANDSHAKE_CERT_NOT_YET,  /* ... not valid yet, by the peer's clock */
+	HANDSHAKE_REVOKED,       /* ... which is revoked there */
+	HANDSHAKE_MODES_DIFFER,  /* one has auth, the other seal */
+	HANDSHAKE_CLOCK,         /* this node's clock went back: it goes on by itself */
+	HANDSHAKE_NO_ANSWER,     /* nobody answers */
+	HANDSHAKE_OTHER_KEY,     /* the peer has another key than [nodes] says */
+	HANDSHAKE_OTHER_CLUSTER, /* its answer cannot be opened: another `cluster` secret */
+	HANDSHAKE_PEER_EXPIRED,  /* the peer's certificate is no longer valid */
+	HANDSHAKE_PEER_NOT_YET,  /* ... not yet, by this node's clock */
+	HANDSHAKE_PEER_FORGED,   /* ... is not of this cluster's authority, or of another node */
+	HANDSHAKE_PEER_REVOKED,  /* the peer's key is revoked here */
+	HANDSHAKE_UNSEALED,      /* the peer has security.mode = off */
 	HANDSHAKE_TROUBLES
 };
 
@@ -69,7 +71,7 @@ const char *handshake_trouble_text(enum handshake_trouble t);
 
 /* What both ends of a handshake say, encrypted. All big-endian. */
 struct handshake_terms {
-	uint64_t time; /* of INIT, ns since 1970; in a refusal for HANDSHAKE_CLOCK: the last one */
+	uint64_t time;  /* of INIT, ns since 1970; in a refusal for HANDSHAKE_CLOCK: the last one */
 	uint32_t epoch; /* of the node's life */
 	uint8_t mode;   /* enum seal_mode */
 	uint8_t lanes;
@@ -117,8 +119,8 @@ struct handshake_tell {
 struct handshake_self {
 	uint16_t node;
 	uint8_t secret[KEY_BYTES], public_key[KEY_BYTES];
-	uint8_t cluster[KEY_BYTES];             /* all 0: none */
-	uint8_t authority[KEY_BYTES];           /* public */
+	uint8_t cluster[KEY_BYTES];   /* all 0: none */
+	uint8_t authority[KEY_BYTES]; /* public */
 	bool has_authority, has_certificate;
 	uint8_t certificate[CERTIFICATE_BYTES]; /* this node's */
 	uint8_t (*revoked)[KEY_BYTES];
@@ -139,20 +141,21 @@ struct handshake_time {
 /* What this node knows of a peer. Zeroed, and `node` set, at first. */
 struct handshake_peer {
 	uint16_t node;
-	bool pinned;                   /* public_key is from [nodes] */
-	bool has_key;                  /* public_key is set */
-	bool asking;                   /* an INIT or an ASK is not answered yet */
-	bool asks_key;                 /* ... an ASK */
+	bool pinned;   /* public_key is from [nodes] */
+	bool has_key;  /* public_key is set */
+	bool asking;   /* an INIT or an ASK is not answered yet */
+	bool asks_key; /* ... an ASK */
 	uint8_t public_key[KEY_BYTES];
-	uint64_t key_until;            /* not pinned: end of its certificate, s */
-	struct noise noise;            /* of the INIT that was sent */
-	uint32_t index;                /* of that INIT */
-	uint64_t mac1;                 /* of that INIT */
-	uint64_t nonce;                /* of the ASK */
+	uint64_t key_until;                          /* not pinned: end of its certificate, s */
+	struct noise noise;                          /* of the INIT that was sent */
+	uint32_t index;                              /* of that INIT */
+	uint8_t init[sizeof(struct handshake_init)]; /* it, to be sent again with a cookie */
+	uint64_t nonce;                              /* of the ASK */
 	uint32_t attempts;
-	uint64_t again_at;             /* us: when to ask again; before that, nobody is asked */
+	uint64_t again_at; /* us: when to ask again; before that, nobody is asked */
 	uint64_t cookie[2], cookie_until;
 	uint8_t cookies;               /* taken since it was asked last */
+	uint8_t agreed_key[KEY_BYTES]; /* public, of who agreed on keys last; all 0: nobody has */
 	uint64_t stamp_taken;          /* time of the last INIT that was taken from it */
 	uint64_t stamp_floor;          /* own INITs are later than this */
 	enum handshake_trouble trouble;
@@ -165,7 +168,7 @@ struct handshake_result {
 	uint32_t send_len; /* 0: nothing is to be sent to the peer */
 	uint8_t send[HANDSHAKE_MESSAGE_MAX];
 	bool agreed;
-	bool initiated;               /* by this node: it may send at once */
+	bool initiated; /* by this node: it may send at once */
 	struct noise_keys keys;
 	uint32_t own_index, peer_index; /* by which each end knows the keys */
 	uint8_t peer_lanes;

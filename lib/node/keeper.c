@@ -127,8 +127,8 @@ check_certificate(const struct config *c, const struct handshake_self *s, char *
 		break;
 	}
 	if (own.node != c->id || memcmp(own.public_key, s->public_key, KEY_BYTES) != 0) {
-		snprintf(error, error_len, "%s: is node %u's, %s", c->security_certificate, own.node,
-			own.node != c->id ? "not this node's" : "but of another key");
+		snprintf(error, error_len, "%s: is node %u's, %s", c->security_certificate,
+			own.node, own.node != c->id ? "not this node's" : "but of another key");
 		return -EINVAL;
 	}
 	return 0;
@@ -267,7 +267,8 @@ take_mail(struct keeper *k, const struct sealed_mail *m)
 }
 
 /* Take what the lanes have left, as much of each as it may leave at once: whatever they leave
- * meanwhile, what is due has its turn, and others get the lock. Return whether there may be more. */
+ * meanwhile, what is due has its turn, and others get the lock. Return whether there may be
+ * more. */
 static bool
 take_all_mail(struct keeper *k)
 {
@@ -444,7 +445,8 @@ keeper_begin(struct node *n, char *error, uint32_t error_len)
 	}
 	for (uint32_t lane = 0; lane < c->lanes; lane++) {
 		if (sealed_make(&n->engines[lane], k->self.mode, k->bell) != 0)
-			return fail(n, -ENOMEM, "no memory for the keys of a lane", error, error_len);
+			return fail(n, -ENOMEM, "no memory for the keys of a lane", error,
+				error_len);
 	}
 	/* frames to several nodes at once have no key */
 	for (unsigned i = 0; i < n->link_count; i++)
@@ -494,8 +496,7 @@ keeper_reload(struct node *n, const struct config *files, char *error, uint32_t 
 	memcpy(c.security_key, files->security_key, sizeof(c.security_key));
 	memcpy(c.security_cluster, files->security_cluster, sizeof(c.security_cluster));
 	memcpy(c.security_authority, files->security_authority, sizeof(c.security_authority));
-	memcpy(c.security_certificate, files->security_certificate,
-		sizeof(c.security_certificate));
+	memcpy(c.security_certificate, files->security_certificate, sizeof(c.security_certificate));
 	memcpy(c.security_revoked, files->security_revoked, sizeof(c.security_revoked));
 	pthread_mutex_lock(&k->lock);
 	uint8_t own[KEY_BYTES];
@@ -507,7 +508,9 @@ keeper_reload(struct node *n, const struct config *files, char *error, uint32_t 
 	tell_lanes(k);
 	for (uint32_t i = 0; e == 0 && i < c.nodes_max; i++) {
 		struct handshake_peer *p = &k->peers[i].handshake;
-		const bool bad = p->has_key && handshake_revoked(&k->self, p->public_key);
+		/* who has only answered here does not know its peer's key but from its question */
+		const bool bad = (p->has_key && handshake_revoked(&k->self, p->public_key)) ||
+			(k->peers[i].agreed_at != 0 && handshake_revoked(&k->self, p->agreed_key));
 
 		if (!set_peer_key(k, (uint16_t)i) && !all && !bad)
 			continue;
