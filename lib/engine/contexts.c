@@ -403,7 +403,7 @@ engine_command(struct engine *e, struct command *cmd)
 		engine_announce(e);
 	} else if (cmd->op == COMMAND_PAUSE) {
 		cmd->result = 0;
-	} else if (cmd->op >= COMMAND_KEYS && cmd->op <= COMMAND_KEYS_FRAME) {
+	} else if (cmd->op >= COMMAND_KEYS && cmd->op <= COMMAND_KEYS_ALL) {
 		sealed_command(e, cmd);
 	} else if (cmd->op >= COMMAND_SERVICE) {
 		cmd->result = e->services->command != NULL ? e->services->command(e, cmd)

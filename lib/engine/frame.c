@@ -141,6 +141,7 @@ engine_send_keys(struct engine *e, uint16_t node, uint32_t attempt, const void *
 		.src_ctx = (uint16_t)e->lane,
 		.dst_ctx = len == 0 ? (uint16_t)attempt : 0,
 		.payload_len = (uint16_t)len,
+		.seq = len == 0 ? 0 : attempt,
 	};
 
 	if (peer->known && peer->several) {

@@ -19,6 +19,8 @@ void engine_frame_put_head(struct engine *e, struct rte_mbuf *m, const struct pr
 	const struct peer *peer);
 /* Queue a frame for a link, which takes it; it is lost if there is no room. */
 void engine_frame_queue(struct engine *e, unsigned link, struct rte_mbuf *m);
+#define ENGINE_KEYS_OPEN 255 /* attempt: the message must not be sealed */
+
 /* Send a message of a handshake to a node, by the next of its links in each attempt; or, len 0, the
  * first frame with new keys to the node's lane of the number `attempt`. */
 void engine_send_keys(struct engine *e, uint16_t node, uint32_t attempt, const void *message,

@@ -329,10 +329,9 @@ enum command_op {
 	COMMAND_MEMORY,                 /* add memory of the context that the node has mapped */
 	COMMAND_FREEZE,                 /* begin a take-over: see engine.frozen */
 	COMMAND_ANNOUNCE,               /* engine_announce */
-	COMMAND_KEYS,                   /* take `keys`: sealed.h */
+	COMMAND_KEYS,                   /* take `keys`, and send `message`: sealed.h */
 	COMMAND_KEYS_OLD,               /* give up those of `node` that are too old */
 	COMMAND_KEYS_ALL,               /* ... all of them */
-	COMMAND_KEYS_FRAME,             /* send `message` of a handshake to `node` */
 	COMMAND_PAUSE,                  /* wait while engine.paused is that ticket */
 	COMMAND_SERVICE,                /* those from here on are a service's */
 	COMMAND_STOP = COMMAND_SERVICE, /* preempt_stop for all of `contexts` that are of this

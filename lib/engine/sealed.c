@@ -104,13 +104,20 @@ sealed_mail_take(struct sealed_lane *s, struct sealed_mail *out)
 	return true;
 }
 
+/* Return whether there may be keys with that node: it is in [nodes], and another one. */
+static bool
+may_have_keys(const struct engine *e, uint16_t node)
+{
+	return e->peers[node].known && node != e->node->config.id;
+}
+
 /* Tell the keeper that keys are wanted. */
 static __rte_noinline void
 want(struct engine *e, uint16_t node, enum sealed_news news)
 {
 	struct sealed_peer *p = &e->sealed->peers[node];
 
-	if (e->peers[node].known && gate_may_want(&p->gate, e->now, e->sealed->hz) &&
+	if (may_have_keys(e, node) && gate_may_want(&p->gate, e->now, e->sealed->hz) &&
 		mail_room(e->sealed, node, news) != NULL)
 		mail_post(e->sealed);
 }
@@ -127,22 +134,24 @@ begin(struct engine *e, uint16_t node)
 
 /* Return whether a message may go to the keeper. An INIT that may not is answered by a cookie. */
 static bool
-may_pass(struct engine *e, uint16_t node, const void *message)
+may_pass(struct engine *e, uint16_t node, const void *message, bool sealed)
 {
 	struct sealed_lane *s = e->sealed;
+	struct gate *g = &s->peers[node].gate;
 	const uint64_t secret[2] = {atomic_load(&s->cookie_secret[0]),
 		atomic_load(&s->cookie_secret[1])};
 	uint8_t out[sizeof(struct handshake_cookie)];
 	uint64_t cookie[2];
 
+	if (sealed)
+		return gate_sealed_message(g, message, mail_is_busy(s), e->now, s->hz) == GATE_PASS;
 	handshake_cookie_of(secret, node, cookie);
-	switch (gate_message(&s->peers[node].gate, message, cookie, mail_is_busy(s), e->now,
-		s->hz)) {
+	switch (gate_message(g, &s->any_at, message, cookie, mail_is_busy(s), e->now, s->hz)) {
 	case GATE_PASS:
 		return true;
 	case GATE_COOKIE:
 		handshake_cookie_put(message, cookie, out);
-		engine_send_keys(e, node, 0, out, sizeof(out));
+		engine_send_keys(e, node, ENGINE_KEYS_OPEN, out, sizeof(out));
 		ENGINE_COUNT(e, cookies);
 		return false;
 	default:
@@ -150,24 +159,23 @@ may_pass(struct engine *e, uint16_t node, const void *message)
 	}
 }
 
-/* Take in a message of a handshake, which is not sealed. */
+/* Take in a message of a handshake. */
 static __rte_noinline void
-handshake_in(struct engine *e, uint16_t node, const struct wire_hdr *h, uint32_t len)
+handshake_in(struct engine *e, uint16_t node, const struct wire_hdr *h, uint32_t len, bool sealed)
 {
 	struct sealed_lane *s = e->sealed;
 	const uint64_t mac1_key[2] = {atomic_load(&s->mac1_key[0]), atomic_load(&s->mac1_key[1])};
 	struct sealed_mail *m;
 
 	len -= WIRE_HDR_BYTES;
-	if (!e->peers[node].known || wire_be16(h->dst_node) != e->node->config.id ||
-		wire_be16(h->payload_len) != len || !handshake_check(h + 1, len, mac1_key)) {
+	if (!may_have_keys(e, node) || wire_be16(h->dst_node) != e->node->config.id ||
+		wire_be16(h->payload_len) != len || !handshake_check(h + 1, len, mac1_key) ||
+		!may_pass(e, node, h + 1, sealed) ||
+		(m = mail_room(s, node, SEALED_MESSAGE)) == NULL) {
 		ENGINE_COUNT(e, drop_handshake);
 		return;
 	}
-	if (!may_pass(e, node, h + 1) || (m = mail_room(s, node, SEALED_MESSAGE)) == NULL) {
-		ENGINE_COUNT(e, drop_handshake);
-		return;
-	}
+	m->sealed = sealed;
 	m->len = (uint16_t)len;
 	memcpy(m->message, h + 1, len);
 	mail_post(s);
@@ -180,12 +188,12 @@ static struct keyring_keys *
 keys_of(struct engine *e, uint16_t node, const struct wire_hdr *h)
 {
 	enum gate_stranger why;
-	struct keyring_keys *k = gate_keys_of(&e->sealed->peers[node].gate, h, e->now,
-		e->sealed->hz, &why);
+	struct keyring_keys *k = gate_keys_of(&e->sealed->peers[node].gate, h,
+		(uint16_t)e->node->config.id, e->now, e->sealed->hz, &why);
 
 	if (likely(k != NULL))
 		return k;
-	if (why == GATE_UNSEALED)
+	if (h->type == WIRE_HELLO && h->session == 0)
 		ENGINE_COUNT(e, drop_unsealed);
 	else
 		ENGINE_COUNT(e, drop_key);
@@ -230,7 +238,7 @@ sealed_in(struct engine *e, struct rte_mbuf *m)
 		return drop(m);
 	}
 	if (unlikely(h->type == WIRE_KEYS && h->session == 0)) {
-		handshake_in(e, node, h, m->data_len);
+		handshake_in(e, node, h, m->data_len, false);
 		return drop(m);
 	}
 	struct keyring_keys *k = keys_of(e, node, h);
@@ -255,7 +263,11 @@ sealed_in(struct engine *e, struct rte_mbuf *m)
 		begin(e, node);
 	m->data_len = (uint16_t)(m->data_len - SEAL_TRAILER_BYTES);
 	m->pkt_len = m->data_len;
-	return likely(h->type != WIRE_KEYS) ? true : drop(m);
+	if (likely(h->type != WIRE_KEYS))
+		return true;
+	if (h->payload_len != 0)
+		handshake_in(e, node, h, m->data_len, true);
+	return drop(m);
 }
 
 /* ------------------------------------------------------------------ send */
@@ -333,9 +345,15 @@ seal_one(struct engine *e, unsigned link, struct rte_mbuf *m, uint32_t encap)
 	const struct wire_hdr *h = rte_pktmbuf_mtod_offset(m, const struct wire_hdr *, encap);
 	const uint16_t node = m->port;
 
-	if (unlikely(is_arp(m) || (h->type == WIRE_KEYS && h->payload_len != 0)))
-		return m; /* a message of a handshake protects itself */
+	if (unlikely(is_arp(m)))
+		return m;
 	struct keyring_keys *k = node < e->nodes_max ? keys_for(e, node, h) : NULL;
+
+	/* a message of a handshake protects itself, where there are no keys, or the peer may have
+	 * lost them */
+	if (unlikely(h->type == WIRE_KEYS && h->payload_len != 0) &&
+		(k == NULL || h->seq == wire_be32(ENGINE_KEYS_OPEN)))
+		return m;
 
 	if (unlikely(k == NULL)) {
 		ENGINE_COUNT(e, tx_no_key);
@@ -391,9 +409,13 @@ begin_keys(struct engine *e, uint16_t node, uint8_t lanes)
 static void
 take_keys(struct engine *e, struct command *cmd)
 {
-	keyring_add(&e->sealed->peers[cmd->node].gate.keys, cmd->keys, cmd->old_keys);
-	if (cmd->keys->initiated)
-		begin_keys(e, cmd->node, cmd->keys->lanes);
+	struct gate *g = &e->sealed->peers[cmd->node].gate;
+
+	keyring_add(&g->keys, cmd->keys, cmd->old_keys);
+	if (!cmd->keys->initiated)
+		return;
+	g->asked_index = 0;
+	begin_keys(e, cmd->node, cmd->keys->lanes);
 }
 
 static void
@@ -414,10 +436,14 @@ sealed_command(struct engine *e, struct command *cmd)
 {
 	e->now = rte_rdtsc();
 	cmd->result = 0;
-	if (cmd->op == COMMAND_KEYS)
-		take_keys(e, cmd);
-	else if (cmd->op == COMMAND_KEYS_FRAME)
-		engine_send_keys(e, cmd->node, cmd->attempt, cmd->message, cmd->len);
-	else
+	if (cmd->op == COMMAND_KEYS_OLD || cmd->op == COMMAND_KEYS_ALL) {
 		give_up_keys(e, cmd);
+		return;
+	}
+	if (cmd->keys != NULL)
+		take_keys(e, cmd);
+	if (cmd->message != NULL) {
+		gate_asks(&e->sealed->peers[cmd->node].gate, cmd->message);
+		engine_send_keys(e, cmd->node, cmd->attempt, cmd->message, cmd->len);
+	}
 }

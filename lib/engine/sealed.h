@@ -32,6 +32,7 @@ enum sealed_news {
 struct sealed_mail {
 	uint16_t node, len;
 	enum sealed_news news;
+	bool sealed; /* it came so */
 	uint8_t message[HANDSHAKE_MESSAGE_MAX];
 };
 
@@ -51,6 +52,7 @@ struct sealed_lane {
 	struct sealed_mail *mail;
 	_Atomic uint32_t written, read;
 	struct sealed_peer *peers; /* by node */
+	uint64_t any_at;           /* TSC: gate_message */
 };
 
 /* Make a lane's part, before it polls. Free it, with all keys, when it polls no more. */

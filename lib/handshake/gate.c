@@ -5,12 +5,12 @@
 #include "base/likely.h"
 #include "handshake/gate.h"
 
-#define WANT_MS 20 /* at least, between two wishes for keys of a peer */
-#define SHOW_MS 20 /* ... between two frames that show a peer which keys there are */
-#define INIT_MS 50 /* ... between two INITs of a peer that come without a cookie */
-/* ... between two messages of one step of a peer that have no MAC1. Two nodes may ask each other at
- * once: then each gets a question, and at once the answer to its own. */
-#define OPEN_MS 5
+#define WANT_MS   20 /* at least, between two wishes for keys of a peer */
+#define SHOW_MS   20 /* ... between two frames that show a peer which keys there are */
+#define INIT_MS   50 /* ... between two INITs of a peer that come without a cookie */
+#define ALL_MS    2  /* ... of all peers */
+#define COOKIE_MS 5  /* ... with one */
+#define ASK_MS    5  /* ... between two ASKs in a peer's name */
 
 /* Return whether the time of something that may happen every `ms` has come, and note that it
  * happens. */
@@ -29,28 +29,85 @@ gate_may_want(struct gate *g, uint64_t now, uint64_t hz)
 	return is_due(&g->want_at, WANT_MS, now, hz);
 }
 
-enum gate_message
-gate_message(struct gate *g, const void *message, const uint64_t cookie[2], bool busy, uint64_t now,
-	uint64_t hz)
+void
+gate_asks(struct gate *g, const void *message)
 {
-	const enum handshake_step step = handshake_step_of(message);
+	const struct handshake_init *init = message;
+	const struct handshake_tell *ask = message;
 
-	switch (step) {
-	case HANDSHAKE_INIT:
-		if (is_due(&g->init_at, INIT_MS, now, hz) && !busy)
-			return GATE_PASS;
-		if (handshake_mac2_ok(message, cookie))
-			return GATE_PASS;
-		return is_due(&g->open_at[step], OPEN_MS, now, hz) ? GATE_COOKIE : GATE_DROP;
-	case HANDSHAKE_ANSWER:
-		return GATE_PASS;
-	default:
-		return is_due(&g->open_at[step], OPEN_MS, now, hz) ? GATE_PASS : GATE_DROP;
+	if (init->head.step == HANDSHAKE_INIT) {
+		g->asked_index = init->head.index;
+		g->asked_mac1 = init->mac1;
+	} else if (ask->head.step == HANDSHAKE_ASK) {
+		g->asked_nonce = ask->nonce;
 	}
 }
 
+/* Return whether *asked is awaited, and what an answer has. It is awaited no more. */
+static bool
+is_awaited(uint64_t *asked, uint64_t answered)
+{
+	if (*asked == 0 || answered != *asked)
+		return false;
+	*asked = 0;
+	return true;
+}
+
+/* Return whether a message answers what the peer was asked: note 3. */
+static bool
+is_answer(struct gate *g, const void *message)
+{
+	switch (handshake_step_of(message)) {
+	case HANDSHAKE_ANSWER:
+		return g->asked_index != 0 &&
+			((const struct handshake_answer *)message)->to_index == g->asked_index;
+	case HANDSHAKE_COOKIE:
+		return is_awaited(&g->asked_mac1, ((const struct handshake_cookie *)message)->mac1);
+	case HANDSHAKE_TELL:
+		return is_awaited(&g->asked_nonce, ((const struct handshake_tell *)message)->nonce);
+	default:
+		return false;
+	}
+}
+
+enum gate_message
+gate_message(struct gate *g, uint64_t *any_at, const void *message, const uint64_t cookie[2],
+	bool busy, uint64_t now, uint64_t hz)
+{
+	bool may;
+
+	switch (handshake_step_of(message)) {
+	case HANDSHAKE_INIT:
+		if (!busy && now >= *any_at && is_due(&g->init_at, INIT_MS, now, hz)) {
+			*any_at = now + ALL_MS * (hz / 1000);
+			return GATE_PASS;
+		}
+		if (!handshake_mac2_ok(message, cookie))
+			return GATE_COOKIE;
+		may = is_due(&g->cookie_at, COOKIE_MS, now, hz);
+		break;
+	case HANDSHAKE_ASK:
+		may = !busy && is_due(&g->ask_at, ASK_MS, now, hz);
+		break;
+	default:
+		may = is_answer(g, message);
+		break;
+	}
+	return may ? GATE_PASS : GATE_DROP;
+}
+
+enum gate_message
+gate_sealed_message(struct gate *g, const void *message, bool busy, uint64_t now, uint64_t hz)
+{
+	const bool init = handshake_step_of(message) == HANDSHAKE_INIT;
+
+	return (init ? !busy && is_due(&g->cookie_at, COOKIE_MS, now, hz) : is_answer(g, message))
+		? GATE_PASS
+		: GATE_DROP;
+}
+
 struct keyring_keys *
-gate_keys_of(struct gate *g, const struct wire_hdr *h, uint64_t now, uint64_t hz,
+gate_keys_of(struct gate *g, const struct wire_hdr *h, uint16_t own, uint64_t now, uint64_t hz,
 	enum gate_stranger *why)
 {
 	const uint32_t index = wire_be32(h->session);
@@ -61,14 +118,14 @@ gate_keys_of(struct gate *g, const struct wire_hdr *h, uint64_t now, uint64_t hz
 	if (likely(k != NULL))
 		return k;
 	/* it may have keys of a life of this node that has ended: notes 1 and 2; what shows keys is
-	 * not answered by the same */
-	if (h->type == WIRE_HELLO && index == 0)
-		*why = GATE_UNSEALED;
-	else if (keyring_sealing(&g->keys, now, hz, &wants) == NULL)
-		*why = GATE_KEYLESS;
-	else
-		*why = h->type != WIRE_KEYS && is_due(&g->show_at, SHOW_MS, now, hz) ? GATE_SHOW
-										     : GATE_NO_KEY;
+	 * not answered by the same, and frames to others say nothing */
+	*why = GATE_NO_KEY;
+	if (h->dst_node != wire_be16(own))
+		return NULL;
+	if (keyring_sealing(&g->keys, now, hz, &wants) == NULL)
+		*why = h->type == WIRE_HELLO && index == 0 ? GATE_UNSEALED : GATE_KEYLESS;
+	else if (h->type != WIRE_KEYS && index != 0 && is_due(&g->show_at, SHOW_MS, now, hz))
+		*why = GATE_SHOW;
 	return NULL;
 }
 

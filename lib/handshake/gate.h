@@ -21,8 +21,11 @@
 /* Zeroed at first. */
 struct gate {
 	struct keyring keys;
-	/* ticks: not again before; open_at: by enum handshake_step, of INIT: a cookie */
-	uint64_t want_at, init_at, show_at, open_at[HANDSHAKE_STEPS];
+	uint64_t want_at, init_at, show_at, ask_at, cookie_at; /* ticks: not again before */
+	/* The last INIT or ASK to the peer said these, by which its answer is known; 0: none is
+	 * awaited. They are as in the messages. */
+	uint32_t asked_index;
+	uint64_t asked_mac1, asked_nonce;
 	uint64_t heard_at; /* ticks: when a frame of the peer was opened last */
 };
 
@@ -34,7 +37,7 @@ enum gate_message {
 
 enum gate_stranger {
 	GATE_KNOWN,
-	GATE_UNSEALED, /* the peer begins without a seal: the keeper may be told */
+	GATE_UNSEALED, /* it begins without a seal, and there are no keys: the keeper may be told */
 	GATE_NO_KEY,   /* of keys that this lane does not have (any more) */
 	GATE_SHOW,     /* ... and its sender is to be shown those that it has: note 2 */
 	GATE_KEYLESS,  /* ... and it has none to seal with: they are to be asked for */
@@ -42,13 +45,18 @@ enum gate_stranger {
 
 /* Return whether the keeper may be told now that keys are wanted, and note that it is. */
 bool gate_may_want(struct gate *g, uint64_t now, uint64_t hz);
-/* Judge a message of a handshake that handshake_check() has passed. INITs pass now and then while
- * the keeper is not busy, and always with the MAC2 of the sender's cookie. */
-enum gate_message gate_message(struct gate *g, const void *message, const uint64_t cookie[2],
-	bool busy, uint64_t now, uint64_t hz);
-/* Return the keys that a received frame names, or NULL and why there are none. */
-struct keyring_keys *gate_keys_of(struct gate *g, const struct wire_hdr *h, uint64_t now,
-	uint64_t hz, enum gate_stranger *why);
+/* Note by what the answer to a message of a handshake, which goes to the peer, is known. */
+void gate_asks(struct gate *g, const void *message);
+/* Judge a message of a handshake that handshake_check() has passed: notes 3 and 4. any_at: of all
+ * peers of the lane, ticks: no INIT without a cookie before. */
+enum gate_message gate_message(struct gate *g, uint64_t *any_at, const void *message,
+	const uint64_t cookie[2], bool busy, uint64_t now, uint64_t hz);
+/* Judge one that came sealed, and so from the peer. */
+enum gate_message gate_sealed_message(struct gate *g, const void *message, bool busy, uint64_t now,
+	uint64_t hz);
+/* Return the keys that a received frame names, or NULL and why there are none. own: this node. */
+struct keyring_keys *gate_keys_of(struct gate *g, const struct wire_hdr *h, uint16_t own,
+	uint64_t now, uint64_t hz, enum gate_stranger *why);
 /* Open a frame where it lies, with those keys. *begun: they begin by it. */
 enum seal_verdict gate_open(struct gate *g, struct keyring_keys *k, enum seal_mode mode,
 	void *frame, uint32_t len, uint64_t now, bool *begun);

@@ -14,7 +14,7 @@
 #define ATTEMPTS_MAX    9
 #define ATTEMPTS_SILENT 3 /* after so many the peer is asked for its key */
 #define COOKIE_US       110000000
-#define COOKIES_MAX     2 /* taken for one question */
+#define COOKIES_MAX     8 /* taken for one question */
 #define UNBEGUN_MAX     2 /* INITs in a row that may get lost on the way */
 #define NS_A_SECOND     UINT64_C(1000000000)
 
@@ -266,9 +266,10 @@ put_init(const struct handshake_self *s, struct handshake_peer *p, struct handsh
 		return;
 	}
 	handshake_mac1_key(p->public_key, mac1_key);
-	m->mac1 = p->mac1 = mac_of(mac1_key, m, offsetof(struct handshake_init, mac1));
+	m->mac1 = mac_of(mac1_key, m, offsetof(struct handshake_init, mac1));
 	if (now.us < p->cookie_until)
 		m->mac2 = mac_of(p->cookie, m, offsetof(struct handshake_init, mac2));
+	memcpy(p->init, m, sizeof(p->init));
 	r->send_len = sizeof(*m);
 	p->asks_key = false;
 }
@@ -363,6 +364,7 @@ take_answer(const struct handshake_self *s, struct handshake_peer *p, struct han
 	const struct handshake_answer *m, struct handshake_result *r)
 {
 	struct handshake_terms terms;
+	uint8_t answered_by[KEY_BYTES];
 
 	if (!p->asking || p->asks_key || wire_be32(m->to_index) != p->index)
 		return;
@@ -372,8 +374,11 @@ take_answer(const struct handshake_self *s, struct handshake_peer *p, struct han
 		p->trouble = HANDSHAKE_OTHER_CLUSTER;
 		return;
 	}
+	memcpy(answered_by, p->noise.peer, sizeof(answered_by));
 	give_up(p);
-	if (terms.trouble == HANDSHAKE_CLOCK && wire_be64(terms.time) >= p->stamp_floor) {
+	/* a peer that says so again and again must not keep this node busy */
+	if (terms.trouble == HANDSHAKE_CLOCK && wire_be64(terms.time) >= p->stamp_floor &&
+		p->attempts < ATTEMPTS_MAX) {
 		p->stamp_floor = wire_be64(terms.time);
 		p->trouble = HANDSHAKE_CLOCK;
 		ask(s, p, now, r);
@@ -388,7 +393,7 @@ take_answer(const struct handshake_self *s, struct handshake_peer *p, struct han
 		p->again_at = now.us + LONGEST_WAIT_US;
 		return;
 	}
-	memcpy(p->agreed_key, p->public_key, KEY_BYTES);
+	memcpy(p->agreed_key, answered_by, sizeof(p->agreed_key));
 	r->agreed = r->initiated = true;
 	r->own_index = p->index;
 	r->peer_index = (uint32_t)wire_be64(terms.time); /* not what the head says: note 4 */
@@ -400,17 +405,21 @@ take_answer(const struct handshake_self *s, struct handshake_peer *p, struct han
 }
 
 static void
-take_cookie(const struct handshake_self *s, struct handshake_peer *p, struct handshake_time now,
-	const struct handshake_cookie *m, struct handshake_result *r)
+take_cookie(struct handshake_peer *p, struct handshake_time now, const struct handshake_cookie *m,
+	struct handshake_result *r)
 {
+	struct handshake_init *init = (struct handshake_init *)r->send;
+
+	memcpy(init, p->init, sizeof(*init));
 	/* few cookies: who sees the wire must not make this node go round in circles */
-	if (!p->asking || p->asks_key || m->mac1 != p->mac1 || p->cookies >= COOKIES_MAX)
+	if (!p->asking || p->asks_key || m->mac1 != init->mac1 || p->cookies >= COOKIES_MAX)
 		return;
 	p->cookies++;
 	p->cookie[0] = m->cookie[0];
 	p->cookie[1] = m->cookie[1];
 	p->cookie_until = now.us + COOKIE_US;
-	put_init(s, p, now, r);
+	init->mac2 = mac_of(p->cookie, init, offsetof(struct handshake_init, mac2));
+	r->send_len = sizeof(*init);
 }
 
 static void
@@ -461,25 +470,24 @@ judge_init(const struct handshake_self *s, const struct handshake_peer *p, uint6
 	const struct handshake_terms *t = &first->terms;
 	uint64_t until;
 
-	if (handshake_revoked(s, public_key))
-		return HANDSHAKE_REVOKED;
-	if (!p->pinned) {
-		switch (judge_certificate(s, p->node, wall, first->certificate, public_key,
-			&until)) {
-		case HANDSHAKE_FINE:
-			break;
-		case HANDSHAKE_PEER_EXPIRED:
-			return HANDSHAKE_CERT_EXPIRED;
-		case HANDSHAKE_PEER_NOT_YET:
-			return HANDSHAKE_CERT_NOT_YET;
-		default:
-			return HANDSHAKE_KEY_REFUSED;
-		}
-	} else if (memcmp(p->public_key, public_key, KEY_BYTES) != 0) {
+	enum handshake_trouble certificate = HANDSHAKE_FINE;
+
+	if (p->pinned && memcmp(p->public_key, public_key, KEY_BYTES) != 0)
 		return HANDSHAKE_KEY_REFUSED;
-	}
+	if (!p->pinned)
+		certificate = judge_certificate(s, p->node, wall, first->certificate, public_key,
+			&until);
+	if (certificate == HANDSHAKE_PEER_FORGED)
+		return HANDSHAKE_KEY_REFUSED;
+	/* before all that is told of its sender, which may be who repeats it */
 	if (wire_be64(t->time) <= p->stamp_taken)
 		return HANDSHAKE_CLOCK;
+	if (handshake_revoked(s, public_key))
+		return HANDSHAKE_REVOKED;
+	if (certificate == HANDSHAKE_PEER_EXPIRED)
+		return HANDSHAKE_CERT_EXPIRED;
+	if (certificate == HANDSHAKE_PEER_NOT_YET)
+		return HANDSHAKE_CERT_NOT_YET;
 	if (t->mode != (uint8_t)s->mode || t->lanes == 0 || t->lanes > HANDSHAKE_LANES_MAX)
 		return HANDSHAKE_MODES_DIFFER;
 	return HANDSHAKE_FINE;
@@ -546,9 +554,11 @@ take_init(const struct handshake_self *s, struct handshake_peer *p, struct hands
 		memcpy(p->agreed_key, noise.peer, KEY_BYTES);
 	primitive_forget(ephemeral, sizeof(ephemeral));
 	noise_forget(&noise);
-	if (told == HANDSHAKE_KEY_REFUSED) /* anybody may have asked */
+	/* neither somebody without a good key, nor who repeats a message of the peer's, must change
+	 * what people are told of the peer for sure */
+	if (told == HANDSHAKE_KEY_REFUSED)
 		note_claim(p, as_seen_here(told), now.us);
-	else if (told != HANDSHAKE_FINE)
+	else if (told != HANDSHAKE_FINE && told != HANDSHAKE_CLOCK)
 		p->trouble = as_seen_here(told);
 	p->refused += told != HANDSHAKE_FINE;
 	if (!r->agreed)
@@ -577,7 +587,7 @@ handshake_message(const struct handshake_self *s, struct handshake_peer *p,
 		take_answer(s, p, now, message, r);
 		break;
 	case HANDSHAKE_COOKIE:
-		take_cookie(s, p, now, message, r);
+		take_cookie(p, now, message, r);
 		break;
 	case HANDSHAKE_ASK:
 		put_tell(s, message, r);

@@ -22,8 +22,10 @@
  *    frames at the sender's address can make (after WireGuard, Donenfeld, NDSS 2017, section 5.3).
  * 2. An INIT is taken once: its time must be later than that of the last one. A node whose clock
  *    went back learns the last time by the refusal, which is authentic, and goes on from there.
- * 3. Both may begin at once. Then there are two sets of keys, and each is used until it is old.
- * 4. Heads are not encrypted, and who knows the receiver's public key can make MAC1 anew. So that
+ * 3. Who is asked for a cookie says the same INIT again, so that an ANSWER to the first one is not
+ *    lost: whoever sees the INIT can make a COOKIE for it, and be faster than who answers.
+ * 4. Both may begin at once. Then there are two sets of keys, and each is used until it is old.
+ * 5. Heads are not encrypted, and who knows the receiver's public key can make MAC1 anew. So that
  *    nobody changes the index by which keys are known, that of INIT is in the prologue, and that of
  *    ANSWER among its terms.
  */
@@ -151,11 +153,11 @@ struct handshake_peer {
 	bool asking;   /* an INIT or an ASK is not answered yet */
 	bool asks_key; /* ... an ASK */
 	uint8_t public_key[KEY_BYTES];
-	uint64_t key_until; /* not pinned: end of its certificate, s */
-	struct noise noise; /* of the INIT that was sent */
-	uint32_t index;     /* of that INIT */
-	uint64_t mac1;      /* of that INIT */
-	uint64_t nonce;     /* of the ASK */
+	uint64_t key_until;                          /* not pinned: end of its certificate, s */
+	struct noise noise;                          /* of the INIT that was sent */
+	uint32_t index;                              /* of that INIT */
+	uint8_t init[sizeof(struct handshake_init)]; /* it, to be sent again with a cookie */
+	uint64_t nonce;                              /* of the ASK */
 	uint32_t attempts;
 	uint64_t again_at; /* us: when to ask again; before that, nobody is asked */
 	uint64_t cookie[2], cookie_until;

@@ -24,17 +24,20 @@
 
 #include "base/clock.h"
 #include "base/secret.h"
+#include "engine/frame.h"
 #include "engine/sealed.h"
 #include "node/keeper.h"
 #include "node/node.h"
 
 #define COOKIE_SECRET_US 120000000
 #define RETIRE_US        10000000
+#define SEALED_ATTEMPTS  3        /* to agree on keys by those that there are */
 #define CLAIM_US         60000000 /* so long people are told of it */
 
 struct peer_keys {
 	struct handshake_peer handshake;
 	uint64_t agreed_at; /* us; 0: never */
+	bool begun;         /* a frame has come, or may be sent, with keys of then or before */
 	bool listed;        /* in struct keeper.asking */
 };
 
@@ -237,40 +240,35 @@ free_old(const struct command *cmd)
 		keyring_keys_free(cmd->old_keys[i]);
 }
 
+/* Give the lanes their parts of new keys, if the nodes have agreed on some, and send what is to be
+ * sent, by lane 0: note 2. A lane that does not take its keys asks again. */
 static void
-send(struct keeper *k, uint16_t node, const struct handshake_result *r)
+tell_lanes_of(struct keeper *k, uint16_t node, const struct handshake_result *r, bool open)
 {
-	struct command cmd = {
-		.op = COMMAND_KEYS_FRAME,
-		.node = node,
-		.attempt = k->peers[node].handshake.attempts,
-		.message = r->send,
-		.len = r->send_len,
-	};
-
-	node_command(k->node, &cmd, true);
-}
-
-/* Give the lanes their parts of the keys. A lane that does not take them asks again. */
-static void
-install(struct keeper *k, uint16_t node, const struct handshake_result *r)
-{
-	for (uint32_t lane = 0; lane < k->node->config.lanes; lane++) {
+	for (uint32_t lane = k->node->config.lanes; lane-- > 0;) {
+		const bool sends = lane == 0 && r->send_len != 0;
 		struct command cmd = {
 			.op = COMMAND_KEYS,
 			.ctx = (uint16_t)lane,
 			.node = node,
-			.keys = keyring_keys_make(k->cipher, r, lane, rte_rdtsc()),
+			.attempt = open ? ENGINE_KEYS_OPEN : k->peers[node].handshake.attempts,
+			.message = sends ? r->send : NULL,
+			.len = sends ? r->send_len : 0,
 		};
 
-		if (cmd.keys == NULL)
+		if (r->agreed)
+			cmd.keys = keyring_keys_make(k->cipher, r, lane, rte_rdtsc());
+		if (cmd.keys == NULL && cmd.message == NULL)
 			continue;
 		if (node_command(k->node, &cmd, true) == 0)
 			free_old(&cmd);
 		else
 			keyring_keys_free(cmd.keys);
 	}
-	k->peers[node].agreed_at = (uint64_t)clock_us();
+	if (r->agreed) {
+		k->peers[node].agreed_at = (uint64_t)clock_us();
+		k->peers[node].begun |= r->initiated;
+	}
 }
 
 static void
@@ -282,20 +280,21 @@ retire(struct keeper *k, uint16_t node, enum command_op op)
 		if (node_command(k->node, &cmd, true) == 0)
 			free_old(&cmd);
 	}
-	if (op == COMMAND_KEYS_ALL)
+	if (op == COMMAND_KEYS_ALL) {
 		k->peers[node].agreed_at = 0;
+		k->peers[node].begun = false;
+	}
 }
 
-/* Do what a handshake came to: note 2. */
+/* Do what a handshake came to. open: what is sent must not be sealed, since the peer may have lost
+ * the keys that there are. */
 static void
-act(struct keeper *k, uint16_t node, struct handshake_result *r)
+act(struct keeper *k, uint16_t node, struct handshake_result *r, bool open)
 {
 	struct peer_keys *p = &k->peers[node];
 
-	if (r->agreed)
-		install(k, node, r);
-	if (r->send_len != 0)
-		send(k, node, r);
+	if (r->agreed || r->send_len != 0)
+		tell_lanes_of(k, node, r, open);
 	key_forget(&r->keys, sizeof(r->keys));
 	if (p->handshake.asking && !p->listed) {
 		p->listed = true;
@@ -319,6 +318,7 @@ take_mail(struct keeper *k, const struct sealed_mail *m)
 		break;
 	case SEALED_BEGUN:
 		handshake_begun(p);
+		k->peers[m->node].begun = true;
 		return;
 	case SEALED_UNSEALED:
 		handshake_unsealed(p, time_now());
@@ -327,19 +327,29 @@ take_mail(struct keeper *k, const struct sealed_mail *m)
 		handshake_want(&k->self, p, time_now(), &r);
 		break;
 	}
-	act(k, m->node, &r);
+	act(k, m->node, &r, m->news == SEALED_MESSAGE && !m->sealed);
 }
 
-static void
+/* Take what the lanes have left, as much of each as it may leave at once: whatever they leave
+ * meanwhile, what is due has its turn, and others get the lock. Return whether there may be
+ * more. */
+static bool
 take_all_mail(struct keeper *k)
 {
 	struct sealed_mail m;
+	bool more = false;
 
 	for (uint32_t lane = 0; lane < k->node->config.lanes; lane++) {
-		while (!atomic_load(&k->stop) &&
-			sealed_mail_take(k->node->engines[lane].sealed, &m))
+		unsigned taken = 0;
+
+		while (taken < SEALED_MAIL && !atomic_load(&k->stop) &&
+			sealed_mail_take(k->node->engines[lane].sealed, &m)) {
 			take_mail(k, &m);
+			taken++;
+		}
+		more |= taken == SEALED_MAIL;
 	}
+	return more;
 }
 
 static void
@@ -350,7 +360,7 @@ tick(struct keeper *k)
 		struct handshake_result r;
 
 		handshake_tick(&k->self, &k->peers[node].handshake, time_now(), &r);
-		act(k, node, &r);
+		act(k, node, &r, k->peers[node].handshake.attempts > SEALED_ATTEMPTS);
 		if (k->peers[node].handshake.asking) {
 			i++;
 			continue;
@@ -387,6 +397,7 @@ look_after(struct keeper *k, uint64_t now)
 			continue;
 		retire(k, (uint16_t)i, COMMAND_KEYS_OLD);
 		p->agreed_at = 0;
+		p->begun = false;
 	}
 }
 
@@ -417,9 +428,10 @@ keep(void *arg)
 
 		pthread_mutex_lock(&k->lock);
 		look_after(k, (uint64_t)clock_us());
-		take_all_mail(k);
+		const bool more = take_all_mail(k);
+
 		tick(k);
-		const int ms = time_to_sleep(k);
+		const int ms = more ? 0 : time_to_sleep(k);
 
 		pthread_mutex_unlock(&k->lock);
 		poll(&bell, 1, ms);
@@ -561,6 +573,7 @@ keeper_reload(struct node *n, const struct config *files, char *error, uint32_t 
 	tell_lanes(k);
 	for (uint32_t i = 0; e == 0 && i < c.nodes_max; i++) {
 		struct handshake_peer *p = &k->peers[i].handshake;
+		/* who has only answered here does not know its peer's key but from its question */
 		const bool bad = (p->has_key && handshake_revoked(&k->self, p->public_key)) ||
 			(k->peers[i].agreed_at != 0 && handshake_revoked(&k->self, p->agreed_key));
 
@@ -591,7 +604,7 @@ keeper_view(const struct node *n, uint16_t node, struct keeper_view *out)
 		.trouble = p->handshake.trouble,
 		.claim = p->handshake.claim_at != 0 && claimed < CLAIM_US ? p->handshake.claim
 									  : HANDSHAKE_FINE,
-		.has_keys = p->agreed_at != 0 && age < KEYRING_DEAD_S * UINT64_C(1000000),
+		.has_keys = p->begun && age < KEYRING_DEAD_S * UINT64_C(1000000),
 		.age_s = (uint32_t)(age / 1000000),
 		.agreed = p->handshake.agreed,
 		.refused = p->handshake.refused,

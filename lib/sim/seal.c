@@ -248,7 +248,8 @@ handshake_in(struct sim *s, uint32_t node, uint32_t peer, const struct wire_hdr 
 	struct seal_node *n = &s->seals->nodes[node];
 	struct seal_pair *p = seal_pair_of(s, node, peer);
 	const bool busy = n->written - n->read >= MAIL_MAX / 2;
-	const bool was_due = seal_ticks(s, node) >= p->gate.init_at && !busy;
+	const bool was_due = seal_ticks(s, node) >= p->gate.init_at &&
+		seal_ticks(s, node) >= n->any_at && !busy;
 	uint8_t out[sizeof(struct handshake_cookie)];
 	uint64_t cookie[2];
 
@@ -257,7 +258,7 @@ handshake_in(struct sim *s, uint32_t node, uint32_t peer, const struct wire_hdr 
 		!handshake_check(h + 1, len, n->self.mac1_key))
 		return;
 	handshake_cookie_of(n->cookie_secret, (uint16_t)peer, cookie);
-	switch (gate_message(&p->gate, h + 1, cookie, busy, seal_ticks(s, node), HZ)) {
+	switch (gate_message(&p->gate, &n->any_at, h + 1, cookie, busy, seal_ticks(s, node), HZ)) {
 	case GATE_PASS:
 		if (handshake_step_of(h + 1) == HANDSHAKE_INIT)
 			watch_init(s, node, peer, h + 1, was_due);
@@ -279,7 +280,8 @@ keys_of(struct sim *s, uint32_t node, uint32_t peer, const uint8_t *frame, uint3
 {
 	enum gate_stranger why;
 	struct keyring_keys *k = gate_keys_of(&seal_pair_of(s, node, peer)->gate,
-		(const struct wire_hdr *)frame, seal_ticks(s, node), seal_hz(s), &why);
+		(const struct wire_hdr *)frame, (uint16_t)node, seal_ticks(s, node), seal_hz(s),
+		&why);
 
 	if (k != NULL)
 		return k;

@@ -63,6 +63,7 @@ struct seal_node {
 	uint16_t *asking;
 	uint32_t asking_count;
 	uint64_t keeper_at, retire_at, cookie_at; /* ns; keeper_at: of its pending event */
+	uint64_t any_at;                          /* ticks: gate_message */
 	/* The keeper computes this, for that peer; it comes to effect when it is through. */
 	bool works;
 	uint32_t works_for;

@@ -137,8 +137,10 @@ act(struct sim *s, uint32_t node, uint32_t peer, const struct handshake_result *
 
 	if (r->agreed)
 		install(s, node, peer, r);
-	if (r->send_len != 0)
+	if (r->send_len != 0) {
+		gate_asks(&p->gate, r->send);
 		seal_say(s, node, peer, p->handshake.attempts % links, r->send, r->send_len);
+	}
 	if (p->handshake.asking && !p->listed) {
 		p->listed = true;
 		n->asking[n->asking_count++] = (uint16_t)peer;

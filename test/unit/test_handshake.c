@@ -359,6 +359,47 @@ handshake__no_certificate_is_refused(void **state)
 }
 
 static void
+handshake__forged_cookie_does_not_cost_the_answer(void **state)
+{
+	static const uint64_t forged[2] = {1, 2};
+	uint8_t out[sizeof(struct handshake_cookie)];
+
+	(void)state;
+	wanted(&a);
+	carry(&a, &b);
+	handshake_cookie_put(a.r.send, forged, out);
+	handshake_message(&a.self, &a.peer, now, out, sizeof(out), &a.r);
+	assert_int_equal(handshake_step_of(a.r.send), HANDSHAKE_INIT);
+	struct handshake_result answer = b.r;
+
+	carry(&b, &a);
+	b.r = answer;
+	assert_agreed(&a, &b);
+}
+
+static void
+handshake__repeated_init_says_nothing_of_the_peer(void **state)
+{
+	(void)state;
+	wanted(&a);
+	const struct handshake_result init = a.r;
+
+	carry(&a, &b);
+	handshake_message(&b.self, &b.peer, now, init.send, init.send_len, &b.r);
+	assert_false(b.r.agreed);
+	assert_int_equal(b.peer.trouble, HANDSHAKE_FINE);
+}
+
+static void
+handshake__both_know_whose_key_it_was(void **state)
+{
+	(void)state;
+	agree(&a, &b);
+	assert_memory_equal(a.peer.agreed_key, b.self.public_key, KEY_BYTES);
+	assert_memory_equal(b.peer.agreed_key, a.self.public_key, KEY_BYTES);
+}
+
+static void
 handshake__revoked_key_is_refused(void **state)
 {
 	(void)state;
@@ -726,16 +767,19 @@ handshake__cookies(void **state)
 	assert_int_equal(handshake_step_of(a.r.send), HANDSHAKE_INIT);
 	assert_true(handshake_mac2_ok(a.r.send, cookie));
 	assert_false(handshake_mac2_ok(a.r.send, other));
-	/* the secret has changed since: one more is taken, and then no other for this question */
+	/* the secret has changed since: some more are taken, and then no other for this question */
 	handshake_cookie_of(later, 1, cookie);
 	handshake_cookie_put(a.r.send, cookie, out);
 	handshake_message(&a.self, &a.peer, now, out, sizeof(out), &a.r);
 	assert_true(handshake_mac2_ok(a.r.send, cookie));
-	handshake_cookie_put(a.r.send, cookie, out);
-	struct handshake_result last = a.r;
+	const struct handshake_result last = a.r;
+	unsigned taken = 2;
 
-	handshake_message(&a.self, &a.peer, now, out, sizeof(out), &a.r);
-	assert_int_equal(a.r.send_len, 0);
+	do {
+		handshake_message(&a.self, &a.peer, now, out, sizeof(out), &a.r);
+		taken += a.r.send_len != 0;
+	} while (a.r.send_len != 0 && taken < 100);
+	assert_int_equal(taken, 8);
 	handshake_message(&b.self, &b.peer, now, last.send, last.send_len, &b.r);
 	assert_true(b.r.agreed);
 }
@@ -778,31 +822,38 @@ handshake__a_certificate_that_runs_out_is_asked_for_again(void **state)
 
 #define HZ 1000000000u
 
-/* Return whether a lane lets a message of the peer pass to its keeper. */
-static bool
-passes(struct gate *g, const struct end *from, uint64_t at)
+/* Judge what one end has to send, at the lane of the other. */
+static enum gate_message
+judged(struct gate *g, const struct end *from, const uint64_t cookie[2], bool busy, uint64_t at)
 {
-	static const uint64_t cookie[2] = {1, 2};
+	static uint64_t any_at;
 
-	return gate_message(g, from->r.send, cookie, false, at, HZ) == GATE_PASS;
+	if (at == 0)
+		any_at = 0;
+	return gate_message(g, &any_at, from->r.send, cookie, busy, at, HZ);
 }
 
 static void
 gate__two_nodes_that_ask_each_other_at_once(void **state)
 {
+	static const uint64_t cookie[2] = {1, 2};
 	struct gate at_a = {0};
-	uint64_t at = 1000000;
+	const uint64_t at = 1000000;
 
 	(void)state;
 	wanted(&a);
 	wanted(&b);
-	assert_true(passes(&at_a, &b, at)); /* ASK of b, and soon after its TELL */
+	gate_asks(&at_a, a.r.send);
+	assert_int_equal(judged(&at_a, &b, cookie, false, at), GATE_PASS); /* its ASK */
+	assert_int_equal(judged(&at_a, &b, cookie, false, at + 1), GATE_DROP);
+	assert_int_equal(judged(&at_a, &b, cookie, true, at + 6000000), GATE_DROP);
 	carry(&a, &b);
 	assert_int_equal(handshake_step_of(b.r.send), HANDSHAKE_TELL);
-	assert_true(passes(&at_a, &b, at + 20000));
-	/* but not many of either */
-	assert_false(passes(&at_a, &b, at + 40000));
-	assert_true(passes(&at_a, &b, at + 6000000));
+	assert_int_equal(judged(&at_a, &b, cookie, true, at + 2), GATE_PASS);  /* soon after it */
+	assert_int_equal(judged(&at_a, &b, cookie, true, at + HZ), GATE_DROP); /* once */
+	/* the next ASK has another nonce */
+	b.r.send[8] ^= 1;
+	assert_int_equal(judged(&at_a, &b, cookie, true, at + HZ), GATE_DROP);
 }
 
 static void
@@ -810,25 +861,57 @@ gate__inits_with_a_cookie_pass_and_others_now_and_then(void **state)
 {
 	const uint64_t secret[2] = {5, 6};
 	uint64_t cookie[2], other[2];
-	struct gate g = {0};
+	struct gate g = {0}, of_another = {0};
 
 	(void)state;
 	wanted(&a);
 	handshake_cookie_of(secret, 1, cookie);
 	handshake_cookie_of(secret, 7, other);
-	assert_int_equal(gate_message(&g, a.r.send, cookie, false, 1, HZ), GATE_PASS);
-	assert_int_equal(gate_message(&g, a.r.send, cookie, false, 2, HZ), GATE_COOKIE);
-	assert_int_equal(gate_message(&g, a.r.send, cookie, false, 3, HZ), GATE_DROP);
+	assert_int_equal(judged(&g, &a, cookie, false, 0), GATE_PASS);
+	assert_int_equal(judged(&g, &a, cookie, false, 2), GATE_COOKIE);
+	assert_int_equal(judged(&g, &a, cookie, false, 3), GATE_COOKIE);
+	/* nor those of all nodes together */
+	assert_int_equal(judged(&of_another, &a, cookie, false, 4), GATE_COOKIE);
 	handshake_cookie_put(a.r.send, other, b.r.send);
 	handshake_message(&a.self, &a.peer, now, b.r.send, sizeof(struct handshake_cookie), &a.r);
-	assert_int_equal(gate_message(&g, a.r.send, cookie, false, 4, HZ), GATE_DROP);
+	assert_int_equal(judged(&g, &a, cookie, false, 5), GATE_COOKIE);
 	handshake_cookie_put(a.r.send, cookie, b.r.send);
 	handshake_message(&a.self, &a.peer, now, b.r.send, sizeof(struct handshake_cookie), &a.r);
-	assert_int_equal(gate_message(&g, a.r.send, cookie, true, 5, HZ), GATE_PASS);
+	assert_int_equal(judged(&g, &a, cookie, true, 6), GATE_PASS);
+	assert_int_equal(judged(&g, &a, cookie, true, 7), GATE_DROP); /* who sees it repeats it */
 	/* after a while without, if the keeper is not busy */
 	wanted(&b);
-	assert_int_equal(gate_message(&g, b.r.send, cookie, true, HZ, HZ), GATE_COOKIE);
-	assert_int_equal(gate_message(&g, b.r.send, cookie, false, 2ull * HZ, HZ), GATE_PASS);
+	assert_int_equal(judged(&g, &b, cookie, true, HZ), GATE_COOKIE);
+	assert_int_equal(judged(&g, &b, cookie, false, 2ull * HZ), GATE_PASS);
+}
+
+static void
+gate__answers_pass_if_they_were_asked_for(void **state)
+{
+	static const uint64_t cookie[2] = {1, 2};
+	struct gate g = {0};
+
+	(void)state;
+	wanted(&a);
+	const struct handshake_result init = a.r;
+
+	carry(&a, &b);
+	assert_int_equal(judged(&g, &b, cookie, false, 0), GATE_DROP); /* nobody asked */
+	assert_int_equal(gate_sealed_message(&g, b.r.send, false, 0, HZ), GATE_DROP);
+	gate_asks(&g, init.send);
+	assert_int_equal(judged(&g, &b, cookie, true, 0), GATE_PASS);
+	assert_int_equal(gate_sealed_message(&g, b.r.send, true, 0, HZ), GATE_PASS);
+	/* a COOKIE for it once, one for another INIT not at all */
+	handshake_cookie_put(init.send, cookie, b.r.send);
+	b.r.send[8] ^= 1;
+	assert_int_equal(judged(&g, &b, cookie, false, 0), GATE_DROP);
+	b.r.send[8] ^= 1;
+	assert_int_equal(judged(&g, &b, cookie, false, 0), GATE_PASS);
+	assert_int_equal(judged(&g, &b, cookie, false, 0), GATE_DROP);
+	/* sealed INITs come from the peer: now and then is enough */
+	assert_int_equal(gate_sealed_message(&g, init.send, false, HZ, HZ), GATE_PASS);
+	assert_int_equal(gate_sealed_message(&g, init.send, false, HZ + 1, HZ), GATE_DROP);
+	assert_int_equal(gate_sealed_message(&g, init.send, true, 2ull * HZ, HZ), GATE_DROP);
 }
 
 /* Give an end's lane the keys that it agreed on. */
@@ -856,11 +939,16 @@ keys_go(struct gate *g)
 }
 
 static void
-seal_by(struct gate *g, enum wire_type type, uint8_t frame[WIRE_HDR_BYTES + SEAL_TRAILER_BYTES])
+seal_by(struct gate *g, enum wire_type type, uint16_t to,
+	uint8_t frame[WIRE_HDR_BYTES + SEAL_TRAILER_BYTES])
 {
 	bool wants;
 	struct keyring_keys *k = keyring_sealing(&g->keys, 0, HZ, &wants);
-	const struct wire_hdr h = {.version = WIRE_VERSION, .type = (uint8_t)type};
+	const struct wire_hdr h = {
+		.version = WIRE_VERSION,
+		.type = (uint8_t)type,
+		.dst_node = wire_be16(to),
+	};
 
 	assert_non_null(k);
 	assert_int_not_equal(gate_seal(k, SEAL_SEAL, &h, sizeof(h), frame, &wants), 0);
@@ -884,23 +972,23 @@ gate__a_first_frame_that_is_lost_is_sent_again(void **state)
 	keys_come(&at_a, &a, 0);
 	struct keyring_keys *k = keys_come(&at_b, &b, 0);
 
-	seal_by(&at_b, WIRE_DATA, frame);
-	assert_null(gate_keys_of(&at_a, h, 1, HZ, &why));
+	seal_by(&at_b, WIRE_DATA, 1, frame);
+	assert_null(gate_keys_of(&at_a, h, 1, 1, HZ, &why));
 	assert_int_equal(why, GATE_SHOW);
-	assert_null(gate_keys_of(&at_a, h, 2, HZ, &why)); /* now and then */
+	assert_null(gate_keys_of(&at_a, h, 1, 2, HZ, &why)); /* now and then */
 	assert_int_equal(why, GATE_NO_KEY);
-	seal_by(&at_b, WIRE_KEYS, frame); /* no answer to an answer */
-	assert_null(gate_keys_of(&at_a, h, HZ, HZ, &why));
+	seal_by(&at_b, WIRE_KEYS, 1, frame); /* no answer to an answer */
+	assert_null(gate_keys_of(&at_a, h, 1, HZ, HZ, &why));
 	assert_int_equal(why, GATE_NO_KEY);
-	seal_by(&at_a, WIRE_KEYS, frame);
-	assert_ptr_equal(gate_keys_of(&at_b, h, HZ, HZ, &why), k);
+	seal_by(&at_a, WIRE_KEYS, 2, frame);
+	assert_ptr_equal(gate_keys_of(&at_b, h, 2, HZ, HZ, &why), k);
 	assert_int_equal(gate_open(&at_b, k, SEAL_SEAL, frame, sizeof(frame), HZ, &begun), SEAL_OK);
 	assert_true(begun);
-	seal_by(&at_b, WIRE_DATA, frame);
-	assert_non_null(gate_keys_of(&at_a, h, HZ, HZ, &why));
+	seal_by(&at_b, WIRE_DATA, 1, frame);
+	assert_non_null(gate_keys_of(&at_a, h, 1, HZ, HZ, &why));
 	keys_go(&at_a);
 	/* who has none asks for some */
-	assert_null(gate_keys_of(&at_a, h, HZ, HZ, &why));
+	assert_null(gate_keys_of(&at_a, h, 1, HZ, HZ, &why));
 	assert_int_equal(why, GATE_KEYLESS);
 	keys_go(&at_b);
 }
@@ -952,10 +1040,14 @@ main(void)
 		CASE(handshake__who_has_no_secret_key_is_nobody),
 		CERTIFIED(handshake__a_certificate_for_another_authority),
 		CASE(handshake__cookies),
+		CASE(handshake__forged_cookie_does_not_cost_the_answer),
+		CASE(handshake__repeated_init_says_nothing_of_the_peer),
+		CASE(handshake__both_know_whose_key_it_was),
 		CASE(handshake__lengths_steps_and_versions),
 		CERTIFIED(handshake__a_certificate_that_runs_out_is_asked_for_again),
 		CERTIFIED(gate__two_nodes_that_ask_each_other_at_once),
 		CASE(gate__inits_with_a_cookie_pass_and_others_now_and_then),
+		CASE(gate__answers_pass_if_they_were_asked_for),
 		CASE(gate__a_first_frame_that_is_lost_is_sent_again),
 		CASE(handshake__troubles_have_names_and_texts),
 	};
