@@ -136,10 +136,24 @@ struct sim_node {
 struct seals;
 struct wire_bytes;
 
+/* Frames that carry bytes of their own, of whoever makes them (seal.c). */
+struct sim_wrapping {
+	void (*enter)(struct sim *s); /* this simulator runs now */
+	/* Wrap a packet of a node's core. Return false if it does not leave now: then it is
+	 * taken. */
+	bool (*out)(struct sim *s, uint32_t node, uint32_t link, uint32_t packet);
+	/* Look at a packet that leaves its node. */
+	void (*leaves)(struct sim *s, uint32_t node, uint32_t packet);
+	/* Copy, and flip a bit of, a wrapped packet's bytes. */
+	void (*twin)(struct sim *s, uint32_t twin, uint32_t packet);
+	void (*flip)(struct sim *s, uint32_t packet, uint32_t bit);
+};
+
 struct sim {
 	struct sim_config cfg;
-	struct seals *seals;      /* seal.c; NULL: frames are not sealed */
-	struct wire_bytes *wires; /* of packets, by index */
+	struct seals *seals;                 /* seal.c; NULL: frames are not sealed */
+	const struct sim_wrapping *wrapping; /* NULL: frames have no bytes of their own */
+	struct wire_bytes *wires;            /* of packets, by index */
 	uint32_t wire_cap;
 	uint64_t now, random, digest, frames, pending;
 	uint64_t kept; /* received frames that cores hold */

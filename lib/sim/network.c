@@ -2,9 +2,8 @@
  *
  * Cables and switches: frames queue in ports, are lost there, copied, delayed, and arrive.
  */
+#include "sim/internal.h"
 #include <string.h>
-
-#include "sim/seal.h"
 
 #define FRAME_MIN 84 /* bytes of the shortest Ethernet frame on the wire */
 #define LONG      1000
@@ -152,7 +151,7 @@ twin_of(struct sim *s, uint32_t packet)
 
 	s->packets[twin] = s->packets[packet];
 	if (s->packets[twin].sealed_len != 0)
-		seal_twin(s, twin, packet);
+		s->wrapping->twin(s, twin, packet);
 	return twin;
 }
 
@@ -164,7 +163,7 @@ flip(struct sim *s, uint32_t packet, uint32_t bit)
 		return true;
 	if (s->packets[packet].sealed_len == 0)
 		return false;
-	seal_flip(s, packet, bit);
+	s->wrapping->flip(s, packet, bit);
 	return true;
 }
 
@@ -234,8 +233,8 @@ net_leave(struct sim *s, uint32_t node, uint32_t edge, uint32_t packet)
 	struct packet *k = &s->packets[packet];
 	const uint64_t at = host_works(s, node, k);
 
-	if (s->seals != NULL)
-		seal_leaves(s, node, packet);
+	if (s->wrapping != NULL)
+		s->wrapping->leaves(s, node, packet);
 	k->edge = edge;
 	k->taken = false;
 	if (at > s->now)
@@ -357,6 +356,6 @@ net_transmit(struct sim *s, uint32_t node, const struct proto_out *o, uint32_t l
 		net_drop(s, packet);
 		return;
 	}
-	if (s->seals == NULL || seal_out(s, node, link, packet))
+	if (s->wrapping == NULL || s->wrapping->out(s, node, link, packet))
 		net_leave(s, node, s->nodes[node].uplink + link * s->edge_count, packet);
 }

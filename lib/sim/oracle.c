@@ -2,10 +2,9 @@
  *
  * Checks of what may happen and what may not; see sim.h. Each function returns or ends the run.
  */
+#include "sim/internal.h"
 #include <stdarg.h>
 #include <stdio.h>
-
-#include "sim/seal.h"
 
 static struct sim *current; /* for the core's assertions; only one simulator runs at a time */
 
@@ -213,5 +212,6 @@ void
 sim_enter(struct sim *s)
 {
 	current = s;
-	watch_enter(s);
+	if (s->wrapping != NULL)
+		s->wrapping->enter(s);
 }

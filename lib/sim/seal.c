@@ -47,14 +47,14 @@ seal_bytes(struct sim *s, uint32_t packet)
 	return s->wires[packet].b;
 }
 
-void
+static void
 seal_twin(struct sim *s, uint32_t twin, uint32_t packet)
 {
 	seal_bytes(s, twin);
 	s->wires[twin] = s->wires[packet];
 }
 
-void
+static void
 seal_flip(struct sim *s, uint32_t packet, uint32_t bit)
 {
 	bit %= s->packets[packet].sealed_len * 8u;
@@ -154,7 +154,8 @@ seal_packet(struct sim *s, uint32_t node, uint32_t packet, struct keyring_keys *
 	return true;
 }
 
-bool
+/* Seal a packet of a node's core. Return false if it does not leave now: then it is taken. */
+static bool
 seal_out(struct sim *s, uint32_t node, uint32_t link, uint32_t packet)
 {
 	struct packet *k = &s->packets[packet];
@@ -179,6 +180,14 @@ is_withheld(struct sim *s)
 	struct seals *x = s->seals;
 
 	return x->healed_at == SIM_NEVER && mix64_next(&x->random) % 1000000 < x->cfg.withheld_ppm;
+}
+
+/* Check that a packet may leave its node, and let the thief see it. */
+static void
+seal_leaves(struct sim *s, uint32_t node, uint32_t packet)
+{
+	watch_leaves(s, node, packet);
+	thief_sees(s, node, packet);
 }
 
 void
@@ -230,13 +239,6 @@ seal_say(struct sim *s, uint32_t node, uint32_t peer, uint32_t link, const void 
 	k->taken = false;
 	sim_schedule(s, s->now + mix64_next(&s->seals->random) % (s->seals->cfg.withheld_ns + 1),
 		EVENT_LEAVES, packet);
-}
-
-void
-seal_leaves(struct sim *s, uint32_t node, uint32_t packet)
-{
-	watch_leaves(s, node, packet);
-	thief_sees(s, node, packet);
 }
 
 /* ------------------------------------------------------------------ receive */
@@ -460,6 +462,14 @@ seal_begin(struct sim *s, uint32_t node, bool restart)
 	keeper_begin(s, node);
 }
 
+static const struct sim_wrapping sealing = {
+	.enter = watch_enter,
+	.out = seal_out,
+	.leaves = seal_leaves,
+	.twin = seal_twin,
+	.flip = seal_flip,
+};
+
 void
 seals_make(struct sim *s)
 {
@@ -467,6 +477,7 @@ seals_make(struct sim *s)
 
 	if (x == NULL || (x->nodes = calloc(s->node_count, sizeof(*x->nodes))) == NULL)
 		sim_violation(s, "out of memory");
+	s->wrapping = &sealing;
 	x->cfg = *s->cfg.seal;
 	x->random = s->cfg.seed ^ 0x5EA1;
 	x->healed_at = SIM_NEVER;

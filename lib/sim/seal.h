@@ -109,14 +109,8 @@ void seals_free(struct sim *s);
 /* Begin a life of a node's keys: at first, by a restart, or by a take-over. */
 void seal_begin(struct sim *s, uint32_t node, bool restart);
 void seal_act(struct sim *s, uint32_t node, uint32_t peer, enum sim_seal_act what);
-/* Seal a packet of a node's core. Return false if it does not leave now: then it is taken. */
-bool seal_out(struct sim *s, uint32_t node, uint32_t link, uint32_t packet);
 /* Open a packet that has arrived. Return false if it is not for the core. */
 bool seal_in(struct sim *s, uint32_t packet);
-/* Check that a packet may leave its node, and let the thief see it. */
-void seal_leaves(struct sim *s, uint32_t node, uint32_t packet);
-void seal_twin(struct sim *s, uint32_t twin, uint32_t packet);
-void seal_flip(struct sim *s, uint32_t packet, uint32_t bit);
 /* Return the place of a packet's bytes. */
 uint8_t *seal_bytes(struct sim *s, uint32_t packet);
 struct seal_pair *seal_pair_of(struct sim *s, uint32_t node, uint32_t peer);
