@@ -8,45 +8,6 @@
 #include "base/mix.h"
 #include "sim/seal.h"
 
-#define HZ 1000000000u /* of a lane's clock */
-
-uint64_t
-seal_hz(const struct sim *s)
-{
-	return HZ / s->seals->cfg.speed;
-}
-
-uint64_t
-seal_ticks(const struct sim *s, uint32_t node)
-{
-	return s->now + s->seals->nodes[node].boot;
-}
-
-void
-seal_random(void *seals, void *bytes, size_t len)
-{
-	struct seals *x = seals;
-	uint8_t *b = bytes;
-
-	for (size_t i = 0; i < len; i += 8) {
-		const uint64_t word = mix64_next(&x->random);
-
-		memcpy(b + i, &word, len - i < 8 ? len - i : 8);
-	}
-}
-
-uint8_t *
-seal_bytes(struct sim *s, uint32_t packet)
-{
-	if (packet >= s->wire_cap) {
-		s->wire_cap = s->packet_cap;
-		s->wires = realloc(s->wires, s->wire_cap * sizeof(*s->wires));
-		if (s->wires == NULL)
-			sim_violation(s, "out of memory");
-	}
-	return s->wires[packet].b;
-}
-
 static void
 seal_twin(struct sim *s, uint32_t twin, uint32_t packet)
 {
@@ -59,24 +20,6 @@ seal_flip(struct sim *s, uint32_t packet, uint32_t bit)
 {
 	bit %= s->packets[packet].sealed_len * 8u;
 	s->wires[packet].b[bit / 8] ^= (uint8_t)(1u << bit % 8);
-}
-
-struct seal_pair *
-seal_pair_of(struct sim *s, uint32_t node, uint32_t peer)
-{
-	struct seal_pair **at = &s->seals->nodes[node].pairs[peer];
-
-	if (*at == NULL) {
-		*at = calloc(1, sizeof(**at));
-		if (*at == NULL)
-			sim_violation(s, "out of memory");
-		(*at)->held = NIL;
-		(*at)->starving = (*at)->deaf = SIM_NEVER;
-		(*at)->handshake.node = (uint16_t)peer;
-		memcpy((*at)->told_key, s->seals->nodes[peer].self.public_key, KEY_BYTES);
-		keeper_tell_key(s, node, peer);
-	}
-	return *at;
 }
 
 /* Tell the keeper that keys are wanted. */
@@ -370,8 +313,8 @@ seal_in(struct sim *s, uint32_t packet)
 
 /* ------------------------------------------------------------------ keys */
 
-static void
-free_old(struct sim *s, struct seal_pair *p, struct keyring_keys *old[KEYRING_OLD_MAX])
+void
+seal_free_old(struct seal_pair *p, struct keyring_keys *old[KEYRING_OLD_MAX])
 {
 	for (unsigned i = 0; i < KEYRING_OLD_MAX; i++) {
 		if (old[i] == NULL)
@@ -383,7 +326,6 @@ free_old(struct sim *s, struct seal_pair *p, struct keyring_keys *old[KEYRING_OL
 		p->sets--;
 		keyring_keys_free(old[i]);
 	}
-	(void)s;
 }
 
 void
@@ -394,7 +336,7 @@ seal_take_keys(struct sim *s, uint32_t node, uint32_t peer, struct keyring_keys 
 
 	keyring_add(&p->gate.keys, k, old);
 	p->sets++;
-	free_old(s, p, old);
+	seal_free_old(p, old);
 	if (k->initiated)
 		p->newest = k;
 	else
@@ -418,7 +360,7 @@ seal_give_up(struct sim *s, uint32_t node, uint32_t peer, bool all)
 	struct keyring_keys *old[KEYRING_OLD_MAX];
 
 	keyring_take(&p->gate.keys, all, seal_ticks(s, node), seal_hz(s), old);
-	free_old(s, p, old);
+	seal_free_old(p, old);
 	if (all && p->held != NIL) {
 		net_drop(s, p->held);
 		p->held = NIL;
@@ -426,165 +368,12 @@ seal_give_up(struct sim *s, uint32_t node, uint32_t peer, bool all)
 	watch_ring(s, node, peer);
 }
 
-/* ------------------------------------------------------------------ lives */
+/* ------------------------------------------------------------------ for the network */
 
-/* Forget what a node has of all others, as its process ends. */
-static void
-forget_pairs(struct sim *s, uint32_t node)
-{
-	struct seal_node *n = &s->seals->nodes[node];
-
-	for (uint32_t i = 0; i < s->node_count; i++) {
-		if (n->pairs[i] == NULL)
-			continue;
-		seal_give_up(s, node, i, true);
-		free(n->pairs[i]);
-		n->pairs[i] = NULL;
-	}
-}
-
-void
-seal_begin(struct sim *s, uint32_t node, bool restart)
-{
-	struct seals *x = s->seals;
-	struct seal_node *n = &x->nodes[node];
-
-	forget_pairs(s, node);
-	n->life++;
-	n->self.epoch = s->nodes[node].cfg.epoch;
-	n->works = false;
-	n->written = n->read = n->asking_count = 0;
-	if (restart) {
-		n->boot = mix64_next(&x->random) >> 16;
-		n->wall = UINT64_C(1800000000) * NS_PER_SEC +
-			(x->cfg.clocks_ns ? mix64_next(&x->random) % x->cfg.clocks_ns : 0);
-	}
-	keeper_begin(s, node);
-}
-
-static const struct sim_wrapping sealing = {
+const struct sim_wrapping seal_wrapping = {
 	.enter = watch_enter,
 	.out = seal_out,
 	.leaves = seal_leaves,
 	.twin = seal_twin,
 	.flip = seal_flip,
 };
-
-void
-seals_make(struct sim *s)
-{
-	struct seals *x = s->seals = calloc(1, sizeof(*x));
-
-	if (x == NULL || (x->nodes = calloc(s->node_count, sizeof(*x->nodes))) == NULL)
-		sim_violation(s, "out of memory");
-	s->wrapping = &sealing;
-	x->cfg = *s->cfg.seal;
-	x->random = s->cfg.seed ^ 0x5EA1;
-	x->healed_at = SIM_NEVER;
-	x->node_count = s->node_count;
-	watch_make(x);
-	watch_enter(s);
-	seal_random(x, x->authority_secret, KEY_BYTES);
-	key_public(KEY_AUTHORITY, x->authority_secret, x->authority);
-	if (x->cfg.cluster)
-		seal_random(x, x->cluster, KEY_BYTES);
-	for (uint32_t i = 0; i < s->node_count; i++) {
-		x->nodes[i].pairs = calloc(s->node_count, sizeof(*x->nodes[i].pairs));
-		x->nodes[i].asking = calloc(s->node_count, sizeof(*x->nodes[i].asking));
-		if (x->nodes[i].pairs == NULL || x->nodes[i].asking == NULL)
-			sim_violation(s, "out of memory");
-		keeper_make_self(s, i);
-	}
-	for (uint32_t i = 0; i < s->node_count; i++)
-		seal_begin(s, i, true);
-}
-
-void
-seals_free(struct sim *s)
-{
-	struct seals *x = s->seals;
-
-	if (x == NULL)
-		return;
-	for (uint32_t i = 0; x->nodes != NULL && i < s->node_count; i++) {
-		struct seal_node *n = &x->nodes[i];
-
-		for (uint32_t k = 0; n->pairs != NULL && k < s->node_count; k++) {
-			struct keyring_keys *old[KEYRING_OLD_MAX];
-
-			if (n->pairs[k] == NULL)
-				continue;
-			keyring_take(&n->pairs[k]->gate.keys, true, 0, 1, old);
-			free_old(s, n->pairs[k], old);
-			free(n->pairs[k]);
-		}
-		free(n->pairs);
-		free(n->asking);
-	}
-	free(x->nodes);
-	watch_free(x);
-	free(s->wires);
-	free(x);
-}
-
-/* ------------------------------------------------------------------ what happens to nodes */
-
-/* Lose a long row of frames: their counts are used up. */
-static void
-burst(struct sim *s, uint32_t node, uint32_t peer)
-{
-	struct seals *x = s->seals;
-	struct seal_pair *p = seal_pair_of(s, node, peer);
-	static const uint64_t rows[] = {1, SEAL_WINDOW - 128, SEAL_WINDOW, UINT64_C(1) << 24,
-		UINT64_C(1) << 27};
-	bool wants;
-	struct keyring_keys *k = keyring_sealing(&p->gate.keys, seal_ticks(s, node), seal_hz(s),
-		&wants);
-
-	if (k != NULL)
-		k->tx[0].count += rows[mix64_next(&x->random) % 5] + mix64_next(&x->random) % 128;
-}
-
-void
-seal_act(struct sim *s, uint32_t node, uint32_t peer, enum sim_seal_act what)
-{
-	switch (what) {
-	case SIM_TAKE_OVER:
-		seal_begin(s, node, false);
-		break;
-	case SIM_REKEY:
-		keeper_rekey(s, node, peer);
-		break;
-	case SIM_NEW_KEY:
-		keeper_new_key(s, node);
-		break;
-	case SIM_LEARN:
-		keeper_learn(s, node);
-		break;
-	case SIM_THIEF:
-		thief_acts(s, node, peer);
-		break;
-	case SIM_BURST:
-		burst(s, node, peer);
-		break;
-	case SIM_HEALED:
-		s->seals->healed_at = s->now;
-		break;
-	}
-}
-
-struct sim_seal_count
-sim_seal_counts(const struct sim *s)
-{
-	return s->seals->counts;
-}
-
-bool
-sim_is_sealed(const struct sim *s, uint32_t node, uint32_t peer)
-{
-	const struct seal_pair *p = s->seals->nodes[node].pairs[peer];
-	bool wants;
-
-	return p != NULL &&
-		keyring_sealing(&p->gate.keys, seal_ticks(s, node), seal_hz(s), &wants) != NULL;
-}

@@ -102,7 +102,13 @@ struct seals {
 	uint32_t seen_count, asked_count;
 };
 
-/* ------------------------------------------------------------------ seal.c */
+/* ------------------------------------------------------------------ seal.c, seal_nodes.c */
+
+#define HZ 1000000000u /* of a lane's clock */
+
+extern const struct sim_wrapping seal_wrapping;
+/* Free keys that came out of a pair's ring. */
+void seal_free_old(struct seal_pair *p, struct keyring_keys *old[KEYRING_OLD_MAX]);
 
 void seals_make(struct sim *s);
 void seals_free(struct sim *s);
@@ -127,7 +133,8 @@ void seal_random(void *seals, void *bytes, size_t len);
 /* ------------------------------------------------------------------ seal_keeper.c */
 
 void keeper_make_self(struct sim *s, uint32_t node);
-void keeper_tell_key(struct sim *s, uint32_t node, uint32_t peer);
+/* Have the keeper take a turn then, or before. */
+void keeper_plan(struct sim *s, uint32_t node, uint64_t at);
 /* Put mail into a node's box. Return false if there is no room. */
 bool keeper_post(struct sim *s, uint32_t node, uint32_t peer, const void *message, uint32_t len);
 void keeper_turn(struct sim *s, uint32_t node, uint64_t at);

@@ -20,18 +20,6 @@ time_of(const struct sim *s, uint32_t node)
 	return (struct handshake_time){(s->now + n->boot) / 1000, s->now + n->wall};
 }
 
-static void
-plan_turn(struct sim *s, uint32_t node, uint64_t at)
-{
-	struct seal_node *n = &s->seals->nodes[node];
-
-	at = at < s->now ? s->now : at;
-	if (at >= n->keeper_at)
-		return;
-	n->keeper_at = at;
-	sim_schedule(s, at, EVENT_KEEPER, node);
-}
-
 /* ------------------------------------------------------------------ keys of nodes */
 
 static void
@@ -70,16 +58,6 @@ keeper_make_self(struct sim *s, uint32_t node)
 		certify(x, self);
 }
 
-/* Set what a node is told of a peer's key. */
-void
-keeper_tell_key(struct sim *s, uint32_t node, uint32_t peer)
-{
-	struct seal_pair *p = s->seals->nodes[node].pairs[peer];
-
-	if (!s->seals->cfg.certificates)
-		handshake_peer_key(&p->handshake, p->told_key);
-}
-
 void
 keeper_begin(struct sim *s, uint32_t node)
 {
@@ -89,7 +67,7 @@ keeper_begin(struct sim *s, uint32_t node)
 	n->cookie_at = s->now + COOKIE_SECRET_US * 1000;
 	n->retire_at = s->now + RETIRE_US * 1000 / s->seals->cfg.speed;
 	n->keeper_at = SIM_NEVER;
-	plan_turn(s, node, n->retire_at);
+	keeper_plan(s, node, n->retire_at);
 }
 
 /* ------------------------------------------------------------------ what handshakes come to */
@@ -179,7 +157,7 @@ compute(struct sim *s, uint32_t node, uint32_t peer, const struct seal_mail *m,
 	n->works = true;
 	n->works_for = peer;
 	n->result = *r;
-	plan_turn(s, node, s->now + cost);
+	keeper_plan(s, node, s->now + cost);
 }
 
 static void
@@ -195,27 +173,6 @@ finish(struct sim *s, uint32_t node)
 }
 
 /* ------------------------------------------------------------------ its turns */
-
-bool
-keeper_post(struct sim *s, uint32_t node, uint32_t peer, const void *message, uint32_t len)
-{
-	struct seals *x = s->seals;
-	struct seal_node *n = &x->nodes[node];
-	struct seal_mail *m = &n->mail[n->written % MAIL_MAX];
-
-	if (n->written - n->read == MAIL_MAX)
-		return false;
-	m->node = (uint16_t)peer;
-	m->len = (uint16_t)len;
-	if (len != 0)
-		memcpy(m->message, message, len);
-	n->written++;
-	if (!n->works)
-		plan_turn(s, node,
-			s->now +
-				(x->cfg.keeper_ns ? mix64_next(&x->random) % x->cfg.keeper_ns : 0));
-	return true;
-}
 
 static void
 take_mail(struct sim *s, uint32_t node)
@@ -296,9 +253,9 @@ sleep_until(struct sim *s, uint32_t node)
 		const uint64_t at = handshake_deadline(
 			&seal_pair_of(s, node, n->asking[i])->handshake);
 
-		plan_turn(s, node, at <= now_us ? s->now : s->now + (at - now_us) * 1000);
+		keeper_plan(s, node, at <= now_us ? s->now : s->now + (at - now_us) * 1000);
 	}
-	plan_turn(s, node, n->retire_at);
+	keeper_plan(s, node, n->retire_at);
 }
 
 void
