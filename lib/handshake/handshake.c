@@ -426,6 +426,8 @@ static void
 take_tell(const struct handshake_self *s, struct handshake_peer *p, struct handshake_time now,
 	const struct handshake_tell *m, struct handshake_result *r)
 {
+	uint64_t until;
+
 	if (!p->asking || !p->asks_key || m->nonce != p->nonce)
 		return;
 	p->asks_key = false;
@@ -434,10 +436,10 @@ take_tell(const struct handshake_self *s, struct handshake_peer *p, struct hands
 			p->trouble = HANDSHAKE_OTHER_KEY;
 		return;
 	}
-	p->trouble = judge_certificate(s, p->node, now.wall, m->certificate, m->public_key,
-		&p->key_until);
+	p->trouble = judge_certificate(s, p->node, now.wall, m->certificate, m->public_key, &until);
 	if (p->trouble != HANDSHAKE_FINE)
 		return;
+	p->key_until = until;
 	memcpy(p->public_key, m->public_key, KEY_BYTES);
 	p->has_key = true;
 	p->attempts = 0;

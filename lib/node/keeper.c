@@ -38,6 +38,7 @@ struct peer_keys {
 	struct handshake_peer handshake;
 	uint64_t agreed_at; /* us; 0: never */
 	bool begun;         /* a frame has come, or may be sent, with keys of then or before */
+	bool pruned;        /* the keys before those are gone */
 	bool listed;        /* in struct keeper.asking */
 };
 
@@ -267,6 +268,7 @@ tell_lanes_of(struct keeper *k, uint16_t node, const struct handshake_result *r,
 	}
 	if (r->agreed) {
 		k->peers[node].agreed_at = (uint64_t)clock_us();
+		k->peers[node].pruned = false;
 		k->peers[node].begun |= r->initiated;
 	}
 }
@@ -393,9 +395,15 @@ look_after(struct keeper *k, uint64_t now)
 	for (uint32_t i = 0; i < nodes && !atomic_load(&k->stop); i++) {
 		struct peer_keys *p = &k->peers[i];
 
-		if (p->agreed_at == 0 || now - p->agreed_at < KEYRING_DEAD_S * UINT64_C(1000000))
+		const uint64_t age = p->agreed_at != 0 ? (now - p->agreed_at) / 1000000 : 0;
+
+		/* those of before are too old first */
+		if (age < KEYRING_DEAD_S && (p->pruned || age < KEYRING_DEAD_S - KEYRING_SOON_S))
 			continue;
 		retire(k, (uint16_t)i, COMMAND_KEYS_OLD);
+		p->pruned = true;
+		if (age < KEYRING_DEAD_S)
+			continue;
 		p->agreed_at = 0;
 		p->begun = false;
 	}
