@@ -132,31 +132,58 @@ begin(struct engine *e, uint16_t node)
 
 /* ------------------------------------------------------------------ messages of handshakes */
 
-/* Return whether a message may go to the keeper. An INIT that may not is answered by a cookie. */
+/* Answer an ASK, whoever sends it: as long as it, and no more often than anybody needs. Return
+ * whether it was. */
 static bool
-may_pass(struct engine *e, uint16_t node, const void *message, bool sealed)
+tell(struct engine *e, uint16_t node, const void *ask)
+{
+	struct sealed_lane *s = e->sealed;
+	struct handshake_tell tell;
+
+	if (e->now < s->tell_at)
+		return false;
+	s->tell_at = e->now + SEALED_TELL_US * (s->hz / 1000000);
+	tell = s->tell[atomic_load_explicit(&s->told, memory_order_acquire) % 2];
+	handshake_tell_for(&tell, ask);
+	engine_send_keys(e, node, ENGINE_KEYS_OPEN, &tell, sizeof(tell));
+	return true;
+}
+
+/* Pass a checked message on to the keeper, or answer it. Return false if it is dropped. */
+static bool
+take_message(struct engine *e, uint16_t node, const void *message, uint32_t len, bool sealed)
 {
 	struct sealed_lane *s = e->sealed;
 	struct gate *g = &s->peers[node].gate;
 	const uint64_t secret[2] = {atomic_load(&s->cookie_secret[0]),
 		atomic_load(&s->cookie_secret[1])};
 	uint8_t out[sizeof(struct handshake_cookie)];
+	struct sealed_mail *m;
 	uint64_t cookie[2];
 
-	if (sealed)
-		return gate_sealed_message(g, message, mail_is_busy(s), e->now, s->hz) == GATE_PASS;
 	handshake_cookie_of(secret, node, cookie);
-	switch (gate_message(g, &s->any_at, message, cookie, mail_is_busy(s), e->now, s->hz)) {
+	switch (sealed ? gate_sealed_message(g, message, mail_is_busy(s), e->now, s->hz)
+		       : gate_message(g, &s->any_at, message, cookie, mail_is_busy(s), e->now,
+				 s->hz)) {
 	case GATE_PASS:
+		if ((m = mail_room(s, node, SEALED_MESSAGE)) == NULL)
+			return false;
+		m->sealed = sealed;
+		m->len = (uint16_t)len;
+		memcpy(m->message, message, len);
+		mail_post(s);
 		return true;
 	case GATE_COOKIE:
 		handshake_cookie_put(message, cookie, out);
 		engine_send_keys(e, node, ENGINE_KEYS_OPEN, out, sizeof(out));
 		ENGINE_COUNT(e, cookies);
 		return false;
-	default:
-		return false;
+	case GATE_TELL:
+		return tell(e, node, message);
+	case GATE_DROP:
+		break;
 	}
+	return false;
 }
 
 /* Take in a message of a handshake. */
@@ -165,20 +192,12 @@ handshake_in(struct engine *e, uint16_t node, const struct wire_hdr *h, uint32_t
 {
 	struct sealed_lane *s = e->sealed;
 	const uint64_t mac1_key[2] = {atomic_load(&s->mac1_key[0]), atomic_load(&s->mac1_key[1])};
-	struct sealed_mail *m;
 
 	len -= WIRE_HDR_BYTES;
 	if (!may_have_keys(e, node) || wire_be16(h->dst_node) != e->node->config.id ||
 		wire_be16(h->payload_len) != len || !handshake_check(h + 1, len, mac1_key) ||
-		!may_pass(e, node, h + 1, sealed) ||
-		(m = mail_room(s, node, SEALED_MESSAGE)) == NULL) {
+		!take_message(e, node, h + 1, len, sealed))
 		ENGINE_COUNT(e, drop_handshake);
-		return;
-	}
-	m->sealed = sealed;
-	m->len = (uint16_t)len;
-	memcpy(m->message, h + 1, len);
-	mail_post(s);
 }
 
 /* ------------------------------------------------------------------ receive */

@@ -20,6 +20,7 @@
 
 #define SEALED_MAIL    64   /* messages of a lane that the keeper has not taken yet */
 #define SEALED_AT_ONCE 8192 /* bytes */
+#define SEALED_TELL_US 50   /* at least, between two TELLs of a lane */
 
 enum sealed_news {
 	SEALED_MESSAGE,  /* of a handshake */
@@ -53,6 +54,10 @@ struct sealed_lane {
 	_Atomic uint32_t written, read;
 	struct sealed_peer *peers; /* by node */
 	uint64_t any_at;           /* TSC: gate_message */
+	/* The keeper writes the one that the lane does not read. */
+	struct handshake_tell tell[2];
+	_Atomic uint32_t told; /* which one it reads */
+	uint64_t tell_at;      /* TSC: none before */
 };
 
 /* Make a lane's part, before it polls. Free it, with all keys, when it polls no more. */

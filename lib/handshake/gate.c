@@ -10,7 +10,6 @@
 #define INIT_MS   50 /* ... between two INITs of a peer that come without a cookie */
 #define ALL_MS    2  /* ... of all peers */
 #define COOKIE_MS 5  /* ... with one */
-#define ASK_MS    5  /* ... between two ASKs in a peer's name */
 
 /* Return whether the time of something that may happen every `ms` has come, and note that it
  * happens. */
@@ -87,8 +86,7 @@ gate_message(struct gate *g, uint64_t *any_at, const void *message, const uint64
 		may = is_due(&g->cookie_at, COOKIE_MS, now, hz);
 		break;
 	case HANDSHAKE_ASK:
-		may = !busy && is_due(&g->ask_at, ASK_MS, now, hz);
-		break;
+		return GATE_TELL;
 	default:
 		may = is_answer(g, message);
 		break;

@@ -21,7 +21,7 @@
 /* Zeroed at first. */
 struct gate {
 	struct keyring keys;
-	uint64_t want_at, init_at, show_at, ask_at, cookie_at; /* ticks: not again before */
+	uint64_t want_at, init_at, show_at, cookie_at; /* ticks: not again before */
 	/* The last INIT or ASK to the peer said these, by which its answer is known; 0: none is
 	 * awaited. They are as in the messages. */
 	uint32_t asked_index;
@@ -33,6 +33,7 @@ enum gate_message {
 	GATE_DROP,
 	GATE_PASS,   /* to the keeper */
 	GATE_COOKIE, /* its sender has to show first that it gets frames: answer with a COOKIE */
+	GATE_TELL,   /* answer with a TELL, which is the same for all but the nonce */
 };
 
 enum gate_stranger {

@@ -448,20 +448,15 @@ take_tell(const struct handshake_self *s, struct handshake_peer *p, struct hands
 
 /* ------------------------------------------------------------------ responder */
 
-static void
-put_tell(const struct handshake_self *s, const struct handshake_tell *asked,
-	struct handshake_result *r)
+void
+handshake_tell_put(const struct handshake_self *s, struct handshake_tell *out)
 {
-	struct handshake_tell *t = (struct handshake_tell *)r->send;
-
-	*t = (struct handshake_tell){
+	*out = (struct handshake_tell){
 		.head = {.step = HANDSHAKE_TELL, .version = HANDSHAKE_VERSION},
-		.nonce = asked->nonce,
 	};
-	memcpy(t->public_key, s->public_key, KEY_BYTES);
+	memcpy(out->public_key, s->public_key, KEY_BYTES);
 	if (s->has_certificate)
-		memcpy(t->certificate, s->certificate, sizeof(t->certificate));
-	r->send_len = sizeof(*t);
+		memcpy(out->certificate, s->certificate, sizeof(out->certificate));
 }
 
 /* Judge who asks, and what it says. Return what it is to be told. */
@@ -592,7 +587,9 @@ handshake_message(const struct handshake_self *s, struct handshake_peer *p,
 		take_cookie(p, now, message, r);
 		break;
 	case HANDSHAKE_ASK:
-		put_tell(s, message, r);
+		handshake_tell_put(s, (struct handshake_tell *)r->send);
+		handshake_tell_for((struct handshake_tell *)r->send, message);
+		r->send_len = sizeof(struct handshake_tell);
 		break;
 	case HANDSHAKE_TELL:
 		take_tell(s, p, now, message, r);

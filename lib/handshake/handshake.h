@@ -216,6 +216,14 @@ void handshake_lane_key(const uint8_t master[HASH_BYTES], unsigned from_lane, un
 void handshake_mac1_key(const uint8_t public_key[KEY_BYTES], uint64_t key[2]);
 /* Return whether the message is a whole one, and if it needs MAC1, has the one of that key. */
 bool handshake_check(const void *message, uint32_t len, const uint64_t mac1_key[2]);
+/* Write the TELL that answers an ASK, sizeof(struct handshake_tell), but for its nonce. Not on a
+ * lane, where handshake_tell_for() completes it. */
+void handshake_tell_put(const struct handshake_self *s, struct handshake_tell *out);
+static inline void
+handshake_tell_for(struct handshake_tell *tell, const void *ask)
+{
+	tell->nonce = ((const struct handshake_tell *)ask)->nonce;
+}
 /* Return the step of a checked message. */
 static inline enum handshake_step
 handshake_step_of(const void *message)

@@ -458,14 +458,18 @@ fail(struct node *n, int e, const char *what, char *error, uint32_t error_len)
 	return e;
 }
 
-/* Tell the lanes by which MAC1 they know messages to this node. */
+/* Tell the lanes by which MAC1 they know messages to this node, and what they tell who asks. */
 static void
 tell_lanes(struct keeper *k)
 {
 	for (uint32_t lane = 0; lane < k->node->config.lanes; lane++) {
+		struct sealed_lane *s = k->node->engines[lane].sealed;
+		const uint32_t next = atomic_load(&s->told) + 1;
+
 		for (unsigned i = 0; i < 2; i++)
-			atomic_store(&k->node->engines[lane].sealed->mac1_key[i],
-				k->self.mac1_key[i]);
+			atomic_store(&s->mac1_key[i], k->self.mac1_key[i]);
+		handshake_tell_put(&k->self, &s->tell[next % 2]);
+		atomic_store(&s->told, next);
 	}
 }
 

@@ -204,6 +204,7 @@ handshake_in(struct sim *s, uint32_t node, uint32_t peer, const struct wire_hdr 
 		return;
 	handshake_cookie_of(n->cookie_secret, (uint16_t)peer, cookie);
 	switch (gate_message(&p->gate, &n->any_at, h + 1, cookie, busy, seal_ticks(s, node), HZ)) {
+	case GATE_TELL: /* by the keeper, here */
 	case GATE_PASS:
 		if (handshake_step_of(h + 1) == HANDSHAKE_INIT)
 			watch_init(s, node, peer, h + 1, was_due);

@@ -703,7 +703,7 @@ def judge_sealed(name):
         if name == "ask_flood":
             answers = len(handshakes(TELL, src=0)) - tells
             note += f", {answers} answers"
-            if answers > (200 * took + 1) * (len(ABSENT) + 1):
+            if answers > 20000 * took + 1:
                 wrong.append(f"{answers} answers")
         if name == "init_flood" and gains[0].get("cookies", 0) == 0:
             wrong.append("no cookie was demanded")
