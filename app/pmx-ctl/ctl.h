@@ -77,6 +77,8 @@ char *text(const char *fmt, ...) PRINTF(1, 2);
 uint64_t get_u64(const json_t *object, const char *key);
 /* Return a string member of an object, "" if it is not there. */
 const char *get_text(const json_t *object, const char *key);
+/* Write a text that telemetry gives in pieces to `out`, and return that. */
+const char *get_long_text(const json_t *object, const char *key, char *out, size_t size);
 
 /* Format nanoseconds; 0: not measured. Use four static buffers in turn. */
 const char *time_text(uint64_t ns);

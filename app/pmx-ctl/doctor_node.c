@@ -14,11 +14,14 @@
 #include <rte_version.h>
 
 #include "config/config.h"
+#include <time.h>
+
 #include "ctl.h"
 #include "core/wire/wire.h"
 
-#define NUMA_MAX    64
-#define PEERS_NAMED 8
+#define NUMA_MAX         64
+#define CERTIFICATE_DAYS 7 /* before its end to be told */
+#define PEERS_NAMED      8
 
 /* The data that the checks of one primary share. */
 struct visit {
@@ -308,6 +311,28 @@ check_peers(struct visit *v)
 		tell(v, OK, "peers", NULL, "%zu in [nodes]; %u of them were not spoken to yet",
 			json_array_size(peers), peers_in(peers, "unused", unused, sizeof(unused)));
 	json_decref(peers);
+}
+
+/* Report how frames are protected, and how long this node's certificate lasts. */
+static void
+check_security(struct visit *v)
+{
+	const char *mode = get_text(v->info, "security");
+	const uint64_t until = get_u64(v->info, "certificate_until");
+	const int64_t days = ((int64_t)until - (int64_t)time(NULL)) / 86400;
+
+	if (strcmp(mode, "off") == 0)
+		tell(v, OK, "security", NULL,
+			"off: who is on the network can read frames, and who reads them can change "
+			"them");
+	else if (until != 0 && days < CERTIFICATE_DAYS)
+		tell(v, WARN, "security", "pmx-ctl key certify, then pmx-ctl reload",
+			"%s; this node's certificate ends in %" PRId64 " days", mode, days);
+	else if (until != 0)
+		tell(v, OK, "security", NULL,
+			"%s; this node's certificate ends in %" PRId64 " days", mode, days);
+	else
+		tell(v, OK, "security", NULL, "%s", mode);
 }
 
 /* Report what discovery has found, if the node uses it. */
@@ -624,6 +649,7 @@ doctor_node(struct doctor *d, const char *name)
 	check_mbufs(&v);
 	check_drops(&v);
 	check_peers(&v);
+	check_security(&v);
 	check_discovery(&v);
 	check_peer_links(&v);
 	check_lanes(&v);

@@ -21,7 +21,7 @@ show_reload(struct session *s, const struct options *o)
 	if (o->json)
 		return print_json(r) != 0 || failed;
 	if (failed)
-		complain("%s", get_text(r, "error"));
+		complain("%s", get_long_text(r, "error", error, sizeof(error)));
 	else
 		printf("%" PRIu64 " nodes added, %" PRIu64 " removed, %" PRIu64
 		       " moved; lanes stood still for %" PRIu64 " us\n",

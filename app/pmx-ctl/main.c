@@ -135,8 +135,9 @@ static const struct command {
 	{
 		.name = "reload",
 		.show = show_reload,
-		.help = "  reload           takes [nodes] of the primary's configuration as it is "
-			"now\n",
+		.help = "  reload           takes [nodes] of the primary's configuration, and the "
+			"files of [security], as\n"
+			"                   they are now\n",
 	},
 	{
 		.name = "doctor",

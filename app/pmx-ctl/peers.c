@@ -33,6 +33,7 @@ peer_keys_differ(const json_t *p, char *what, size_t size, const char **mend)
 	const char *trouble = get_text(p, "keys_trouble"), *claim = get_text(p, "keys_claim");
 	const bool none = strcmp(get_text(p, "keys"), "none") == 0;
 	const bool silent = *trouble == 0 || strcmp(trouble, "no answer") == 0;
+	char text[256];
 
 	if (get_u64(p, "wants_keys")) {
 		*mend = "the same security.mode on both";
@@ -41,16 +42,15 @@ peer_keys_differ(const json_t *p, char *what, size_t size, const char **mend)
 			get_u64(p, "node"));
 		return FAIL;
 	}
-	*mend = "pmx-ctl key show FILE, of the files of [security], there and here";
+	*mend = "pmx-ctl doctor there: it says the other half";
 	/* that nobody answers has other reasons too, which others look for */
-	if (!silent)
-		snprintf(what, size, "no keys for node %" PRIu64 ": %s: %s", get_u64(p, "node"),
-			trouble, get_text(p, "keys_trouble_text"));
-	else if (*claim != 0 && none)
-		snprintf(what, size, "no keys for node %" PRIu64 ": %s: %s", get_u64(p, "node"),
-			claim, get_text(p, "keys_claim_text"));
-	else
+	if (silent && (*claim == 0 || !none))
 		return OK;
+	snprintf(what, size, "%s node %" PRIu64 ": %s: %s",
+		none ? "no keys for" : "keys cannot be renewed with", get_u64(p, "node"),
+		silent ? claim : trouble,
+		get_long_text(p, silent ? "keys_claim_text" : "keys_trouble_text", text,
+			sizeof(text)));
 	return none ? FAIL : WARN;
 }
 

@@ -216,10 +216,11 @@ static bool
 is_claimed(const json_t *peer, struct why *why)
 {
 	const char *claim = get_text(peer, "keys_claim");
+	char text[256];
 
 	snprintf(why->what, sizeof(why->what), "no answer, but frames in its name: %s: %s", claim,
-		get_text(peer, "keys_claim_text"));
-	why->mend = "pmx-ctl key show FILE, of the files of [security], there and here";
+		get_long_text(peer, "keys_claim_text", text, sizeof(text)));
+	why->mend = "pmx-ctl doctor there: it says the other half";
 	return *claim != 0;
 }
 

@@ -64,6 +64,24 @@ get_text(const json_t *object, const char *key)
 }
 
 const char *
+get_long_text(const json_t *object, const char *key, char *out, size_t size)
+{
+	size_t used = (size_t)snprintf(out, size, "%s", get_text(object, key));
+
+	for (unsigned i = 1; used < size; i++) {
+		char next[64];
+
+		snprintf(next, sizeof(next), "%s_%u", key, i);
+		const char *piece = get_text(object, next);
+
+		if (*piece == 0)
+			break;
+		used += (size_t)snprintf(out + used, size - used, "%s", piece);
+	}
+	return out;
+}
+
+const char *
 time_text(uint64_t ns)
 {
 	static char buffers[4][24];

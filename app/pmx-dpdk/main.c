@@ -633,7 +633,8 @@ check_start(const struct eal_arguments *given, const struct config *c, const str
 	const int result = examine(given, c, error, sizeof(error));
 
 	if (result != 0)
-		fprintf(stderr, "pmx-dpdk: %s: %s\n", o->config, error);
+		fprintf(stderr, "pmx-dpdk: %s: %s\n",
+			o->link.name != NULL ? o->link.name : o->config, error);
 	return result == 0 ? 0 : exit_code(result);
 }
 

@@ -124,30 +124,30 @@ engine_frame_queue(struct engine *e, unsigned link, struct rte_mbuf *m)
 }
 
 void
-engine_send_keys(struct engine *e, uint16_t node, uint32_t attempt, const void *message,
-	uint32_t len)
+engine_send_keys(struct engine *e, uint16_t node, const struct keys_frame *f)
 {
 	const struct peer *peer = &e->peers[node];
 	struct proto_out o = {
 		.handle = PROTO_NO_HANDLE,
 		.node = node,
 		.head_len = WIRE_HDR_BYTES,
-		.len = (uint16_t)len,
+		.len = (uint16_t)f->len,
 	};
 	const struct wire_fields w = {
 		.type = WIRE_KEYS,
 		.src_node = (uint16_t)e->node->config.id,
 		.dst_node = node,
 		.src_ctx = (uint16_t)e->lane,
-		.dst_ctx = len == 0 ? (uint16_t)attempt : 0,
-		.payload_len = (uint16_t)len,
-		.seq = len == 0 ? 0 : attempt,
+		.dst_ctx = f->lane,
+		.payload_len = (uint16_t)f->len,
+		.seq = f->open,
 	};
 
 	if (peer->known && peer->several) {
 		uint32_t links = e->node->config.peers[node].links;
+		uint32_t skip = f->turn % (uint32_t)__builtin_popcount(links);
 
-		for (attempt %= (uint32_t)__builtin_popcount(links); attempt > 0; attempt--)
+		for (; skip > 0; skip--)
 			links &= links - 1;
 		peer = node_peer(e->node, node, rte_bsf32(links));
 	}
@@ -159,8 +159,8 @@ engine_send_keys(struct engine *e, uint16_t node, uint32_t attempt, const void *
 		return;
 	wire_put(o.head, &w);
 	engine_frame_put_head(e, m, &o, peer);
-	if (len != 0)
+	if (f->len != 0)
 		memcpy(rte_pktmbuf_mtod_offset(m, void *, peer->encap_len + WIRE_HDR_BYTES),
-			message, len);
+			f->message, f->len);
 	engine_frame_queue(e, peer->link, m);
 }

@@ -19,11 +19,16 @@ void engine_frame_put_head(struct engine *e, struct rte_mbuf *m, const struct pr
 	const struct peer *peer);
 /* Queue a frame for a link, which takes it; it is lost if there is no room. */
 void engine_frame_queue(struct engine *e, unsigned link, struct rte_mbuf *m);
-#define ENGINE_KEYS_OPEN 255 /* attempt: the message must not be sealed */
+/* A frame of a handshake: a message, or, len 0, the first frame with new keys. */
+struct keys_frame {
+	const void *message;
+	uint32_t len;
+	uint16_t lane; /* of the peer */
+	uint32_t turn; /* of the peer's links: the next one in each, since one of them may be
+			* dead */
+	bool open;     /* it must not be sealed, since the peer may have no keys */
+};
 
-/* Send a message of a handshake to a node, by the next of its links in each attempt; or, len 0, the
- * first frame with new keys to the node's lane of the number `attempt`. */
-void engine_send_keys(struct engine *e, uint16_t node, uint32_t attempt, const void *message,
-	uint32_t len);
+void engine_send_keys(struct engine *e, uint16_t node, const struct keys_frame *f);
 
 #endif

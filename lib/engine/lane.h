@@ -356,16 +356,16 @@ struct command {
 	struct thin *thin;    /* OPEN: passes to the context if the open succeeds; NULL: the client
 			       * maps all */
 	uint32_t job, domain; /* OPEN */
-	uint32_t open_wait_us;     /* OPEN: of what the context sends */
-	bool parked;               /* OPEN: without mbufs */
-	const uint64_t *contexts;  /* STOP, START, PARK, LOAD: a bit for each */
-	uint32_t drain_us;         /* STOP, PARK */
-	uint32_t ticket;           /* PAUSE: not 0, and another one each time */
-	uint16_t node;             /* KEYS_* */
-	uint32_t attempt, len;     /* KEYS_FRAME: one with several links gets the next ones by
-				    * others */
-	const void *message;       /* KEYS_FRAME */
-	struct keyring_keys *keys; /* KEYS */
+	uint32_t open_wait_us;            /* OPEN: of what the context sends */
+	bool parked;                      /* OPEN: without mbufs */
+	const uint64_t *contexts;         /* STOP, START, PARK, LOAD: a bit for each */
+	uint32_t drain_us;                /* STOP, PARK */
+	uint32_t ticket;                  /* PAUSE: not 0, and another one each time */
+	uint16_t node;                    /* KEYS* */
+	const void *message;              /* KEYS: of a handshake, to `node`; NULL: none */
+	uint32_t len;                     /* KEYS: its bytes */
+	bool open;                        /* KEYS: struct keys_frame */
+	struct keyring_keys *keys;        /* KEYS; NULL: none */
 	struct keyring_keys *old_keys[4]; /* KEYS*: come out of use, and back to the keeper */
 	int result;
 	_Atomic bool done;

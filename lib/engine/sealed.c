@@ -122,15 +122,49 @@ want(struct engine *e, uint16_t node, enum sealed_news news)
 		mail_post(e->sealed);
 }
 
+/* Send the HELLO that waits for keys, if there is one. */
+static void
+send_held(struct engine *e, uint16_t node)
+{
+	struct sealed_peer *p = &e->sealed->peers[node];
+
+	if (p->held == NULL)
+		return;
+	engine_frame_queue(e, p->held_link, p->held);
+	p->held = NULL;
+}
+
 static __rte_noinline void
 begin(struct engine *e, uint16_t node)
 {
 	ENGINE_COUNT(e, keys_begun);
+	send_held(e, node);
 	if (mail_room(e->sealed, node, SEALED_BEGUN) != NULL)
 		mail_post(e->sealed);
 }
 
 /* ------------------------------------------------------------------ messages of handshakes */
+
+/* Send a message of a handshake. */
+static void
+send_message(struct engine *e, uint16_t node, const void *message, uint32_t len, bool open)
+{
+	engine_send_keys(e, node,
+		&(struct keys_frame){
+			.message = message,
+			.len = len,
+			.turn = e->sealed->peers[node].turn++,
+			.open = open,
+		});
+}
+
+/* Send the first frame with new keys, to one of the peer's lanes. */
+static void
+show_keys(struct engine *e, uint16_t node, uint16_t lane)
+{
+	engine_send_keys(e, node,
+		&(struct keys_frame){.lane = lane, .turn = e->sealed->peers[node].turn++});
+}
 
 /* Answer an ASK, whoever sends it: as long as it, and no more often than anybody needs. Return
  * whether it was. */
@@ -145,7 +179,7 @@ tell(struct engine *e, uint16_t node, const void *ask)
 	s->tell_at = e->now + SEALED_TELL_US * (s->hz / 1000000);
 	tell = s->tell[atomic_load_explicit(&s->told, memory_order_acquire) % 2];
 	handshake_tell_for(&tell, ask);
-	engine_send_keys(e, node, ENGINE_KEYS_OPEN, &tell, sizeof(tell));
+	send_message(e, node, &tell, sizeof(tell), true);
 	return true;
 }
 
@@ -166,7 +200,8 @@ take_message(struct engine *e, uint16_t node, const void *message, uint32_t len,
 		       : gate_message(g, &s->any_at, message, cookie, mail_is_busy(s), e->now,
 				 s->hz)) {
 	case GATE_PASS:
-		if ((m = mail_room(s, node, SEALED_MESSAGE)) == NULL)
+		/* one lane is enough for what a peer with keys wants */
+		if ((sealed && e->lane != 0) || (m = mail_room(s, node, SEALED_MESSAGE)) == NULL)
 			return false;
 		m->sealed = sealed;
 		m->len = (uint16_t)len;
@@ -175,7 +210,7 @@ take_message(struct engine *e, uint16_t node, const void *message, uint32_t len,
 		return true;
 	case GATE_COOKIE:
 		handshake_cookie_put(message, cookie, out);
-		engine_send_keys(e, node, ENGINE_KEYS_OPEN, out, sizeof(out));
+		send_message(e, node, out, sizeof(out), true);
 		ENGINE_COUNT(e, cookies);
 		return false;
 	case GATE_TELL:
@@ -217,7 +252,7 @@ keys_of(struct engine *e, uint16_t node, const struct wire_hdr *h)
 	else
 		ENGINE_COUNT(e, drop_key);
 	if (why == GATE_SHOW) /* to the lane that the frame is of: it is in the key's number */
-		engine_send_keys(e, node, wire_be32(h->session) % HANDSHAKE_LANES_MAX, NULL, 0);
+		show_keys(e, node, (uint16_t)(wire_be32(h->session) % HANDSHAKE_LANES_MAX));
 	else if (why != GATE_NO_KEY)
 		want(e, node, why == GATE_UNSEALED ? SEALED_UNSEALED : SEALED_WANTED);
 	return NULL;
@@ -370,8 +405,7 @@ seal_one(struct engine *e, unsigned link, struct rte_mbuf *m, uint32_t encap)
 
 	/* a message of a handshake protects itself, where there are no keys, or the peer may have
 	 * lost them */
-	if (unlikely(h->type == WIRE_KEYS && h->payload_len != 0) &&
-		(k == NULL || h->seq == wire_be32(ENGINE_KEYS_OPEN)))
+	if (unlikely(h->type == WIRE_KEYS && h->payload_len != 0) && (k == NULL || h->seq != 0))
 		return m;
 
 	if (unlikely(k == NULL)) {
@@ -414,15 +448,10 @@ sealed_out(struct engine *e, unsigned link, struct tx_queue *q)
 static void
 begin_keys(struct engine *e, uint16_t node, uint8_t lanes)
 {
-	struct sealed_peer *p = &e->sealed->peers[node];
-
 	ENGINE_COUNT(e, keys_begun);
 	for (uint16_t lane = 0; lane < lanes; lane++)
-		engine_send_keys(e, node, lane, NULL, 0);
-	if (p->held == NULL)
-		return;
-	engine_frame_queue(e, p->held_link, p->held);
-	p->held = NULL;
+		show_keys(e, node, lane);
+	send_held(e, node);
 }
 
 static void
@@ -463,6 +492,6 @@ sealed_command(struct engine *e, struct command *cmd)
 		take_keys(e, cmd);
 	if (cmd->message != NULL) {
 		gate_asks(&e->sealed->peers[cmd->node].gate, cmd->message);
-		engine_send_keys(e, cmd->node, cmd->attempt, cmd->message, cmd->len);
+		send_message(e, cmd->node, cmd->message, cmd->len, cmd->open);
 	}
 }

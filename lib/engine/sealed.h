@@ -9,8 +9,9 @@
  * 1. The first frames to a peer have no keys yet. They are lost, as the network may lose them, and
  *    the keeper is told. A HELLO, by which a core begins, is kept until the keys are there, so that
  *    nothing waits for its repetition.
- * 2. Keys lie in memory of the keeper's, which is locked, in no core dump and in no child.
- *    Hugepages that other processes map do not have them.
+ * 2. Keys lie in memory of the keeper's, which is locked, in no core dump and in no child; those of
+ *    OpenSSL's cipher, where the CPU has no instructions for AES, in OpenSSL's. Hugepages that
+ *    other processes map do not have them.
  */
 #ifndef PMX_ENGINE_SEALED_H
 #define PMX_ENGINE_SEALED_H
@@ -42,6 +43,7 @@ struct sealed_peer {
 	struct gate gate;
 	struct rte_mbuf *held; /* note 1 */
 	uint8_t held_link;
+	uint8_t turn; /* of its links, for messages of handshakes */
 };
 
 struct sealed_lane {

@@ -5,11 +5,12 @@
 #include "base/likely.h"
 #include "handshake/gate.h"
 
-#define WANT_MS   20 /* at least, between two wishes for keys of a peer */
-#define SHOW_MS   20 /* ... between two frames that show a peer which keys there are */
-#define INIT_MS   50 /* ... between two INITs of a peer that come without a cookie */
-#define ALL_MS    2  /* ... of all peers */
-#define COOKIE_MS 5  /* ... with one */
+#define WANT_MS     20 /* at least, between two wishes for keys of a peer */
+#define SHOW_MS     20 /* ... between two frames that show a peer which keys there are */
+#define INIT_MS     50 /* ... between two INITs of a peer that come without a cookie */
+#define ALL_MS      2  /* ... of all peers */
+#define ANSWERS_MAX 8  /* to one INIT: whoever sees it can forge some, which cost curves */
+#define COOKIE_MS   5  /* ... with one */
 
 /* Return whether the time of something that may happen every `ms` has come, and note that it
  * happens. */
@@ -37,6 +38,7 @@ gate_asks(struct gate *g, const void *message)
 	if (init->head.step == HANDSHAKE_INIT) {
 		g->asked_index = init->head.index;
 		g->asked_mac1 = init->mac1;
+		g->answers = 0;
 	} else if (ask->head.step == HANDSHAKE_ASK) {
 		g->asked_nonce = ask->nonce;
 	}
@@ -59,7 +61,8 @@ is_answer(struct gate *g, const void *message)
 	switch (handshake_step_of(message)) {
 	case HANDSHAKE_ANSWER:
 		return g->asked_index != 0 &&
-			((const struct handshake_answer *)message)->to_index == g->asked_index;
+			((const struct handshake_answer *)message)->to_index == g->asked_index &&
+			g->answers++ < ANSWERS_MAX;
 	case HANDSHAKE_COOKIE:
 		return is_awaited(&g->asked_mac1, ((const struct handshake_cookie *)message)->mac1);
 	case HANDSHAKE_TELL:
@@ -138,21 +141,24 @@ gate_open(struct gate *g, struct keyring_keys *k, enum seal_mode mode, void *fra
 	*begun = false;
 	if (likely(v == SEAL_OK)) {
 		g->heard_at = now;
+		g->unheard = 0;
 		*begun = keyring_opened(&g->keys, k);
 	}
 	return v;
 }
 
 struct keyring_keys *
-gate_keys_for(const struct gate *g, const struct wire_hdr *h, uint64_t now, uint64_t hz,
-	bool *wants)
+gate_keys_for(struct gate *g, const struct wire_hdr *h, uint64_t now, uint64_t hz, bool *wants)
 {
 	struct keyring_keys *k = keyring_sealing(&g->keys, now, hz, wants);
 
-	/* a core asks in this way when it has heard nothing: the peer may have lost the keys */
+	/* a core asks in this way when it has heard nothing: if no answer comes to one question,
+	 * the peer may have lost the keys */
 	if (unlikely(h->type == WIRE_HELLO || h->type == WIRE_PING) &&
-		(int64_t)(now - g->heard_at) > (int64_t)hz)
+		(int64_t)(now - g->heard_at) > (int64_t)hz && ++g->unheard >= 2) {
+		g->unheard = 0;
 		*wants = true;
+	}
 	return k;
 }
 

@@ -26,7 +26,9 @@ struct gate {
 	 * awaited. They are as in the messages. */
 	uint32_t asked_index;
 	uint64_t asked_mac1, asked_nonce;
+	uint8_t answers;   /* that have passed for it */
 	uint64_t heard_at; /* ticks: when a frame of the peer was opened last */
+	uint8_t unheard;   /* questions of the core that were sealed since then */
 };
 
 enum gate_message {
@@ -62,7 +64,7 @@ struct keyring_keys *gate_keys_of(struct gate *g, const struct wire_hdr *h, uint
 enum seal_verdict gate_open(struct gate *g, struct keyring_keys *k, enum seal_mode mode,
 	void *frame, uint32_t len, uint64_t now, bool *begun);
 /* Return the keys for a frame to the peer, or NULL. *wants: others are to be asked for. */
-struct keyring_keys *gate_keys_for(const struct gate *g, const struct wire_hdr *h, uint64_t now,
+struct keyring_keys *gate_keys_for(struct gate *g, const struct wire_hdr *h, uint64_t now,
 	uint64_t hz, bool *wants);
 /* Seal a frame with keys of gate_keys_for(), as seal_frame(). *wants: the keys have few counts
  * left, and others are to be asked for. */

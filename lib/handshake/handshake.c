@@ -14,8 +14,11 @@
 #define ATTEMPTS_MAX    9
 #define ATTEMPTS_SILENT 3 /* after so many the peer is asked for its key */
 #define COOKIE_US       110000000
-#define COOKIES_MAX     8 /* taken for one question */
-#define UNBEGUN_MAX     2 /* INITs in a row that may get lost on the way */
+#define COOKIES_MAX     8        /* taken for one question */
+#define UNBEGUN_MAX     2        /* INITs in a row that may get lost on the way */
+#define UNBEGUN_US      15000000 /* a peer that asks in vain asks more often */
+/* A time that is so far ahead is nobody's clock: it must not keep out all later ones. */
+#define AHEAD_NS        (UINT64_C(10) * 365 * 86400 * 1000000000)
 #define NS_A_SECOND     UINT64_C(1000000000)
 
 struct first {
@@ -198,6 +201,16 @@ judge_certificate(const struct handshake_self *s, uint16_t node, uint64_t wall,
 	return handshake_revoked(s, public_key) ? HANDSHAKE_PEER_REVOKED : HANDSHAKE_FINE;
 }
 
+/* Note what somebody has shown who may not be the peer. It is told beside nothing that is sure. */
+static void
+note_claim(struct handshake_peer *p, enum handshake_trouble claim, uint64_t now)
+{
+	p->claim = claim;
+	p->claim_at = now;
+	if (p->trouble == HANDSHAKE_NOT_BEGUN)
+		p->trouble = HANDSHAKE_NO_ANSWER;
+}
+
 /* ------------------------------------------------------------------ initiator */
 
 /* Wait twice as long as before, and up to half of that in addition: those that ask the same node at
@@ -236,6 +249,13 @@ put_ask(const struct handshake_self *s, struct handshake_peer *p, struct handsha
 	p->asks_key = true;
 }
 
+/* Return what it means that a node has another key than it is known by. */
+static enum handshake_trouble
+other_key(const struct handshake_self *s)
+{
+	return s->derived ? HANDSHAKE_OTHER_CLUSTER : HANDSHAKE_OTHER_KEY;
+}
+
 static void
 put_init(const struct handshake_self *s, struct handshake_peer *p, struct handshake_time now,
 	struct handshake_result *r)
@@ -262,7 +282,7 @@ put_init(const struct handshake_self *s, struct handshake_peer *p, struct handsh
 
 	primitive_forget(ephemeral, sizeof(ephemeral));
 	if (!ok) {
-		p->trouble = HANDSHAKE_OTHER_KEY;
+		p->trouble = other_key(s);
 		return;
 	}
 	handshake_mac1_key(p->public_key, mac1_key);
@@ -310,7 +330,8 @@ handshake_tick(const struct handshake_self *s, struct handshake_peer *p, struct 
 	if (!p->asking || now.us < p->again_at)
 		return;
 	if (p->attempts > ATTEMPTS_SILENT &&
-		(p->trouble == HANDSHAKE_FINE || p->trouble == HANDSHAKE_NOT_BEGUN))
+		(p->trouble == HANDSHAKE_FINE ||
+			(p->trouble == HANDSHAKE_NOT_BEGUN && now.us - p->taken_at > UNBEGUN_US)))
 		p->trouble = HANDSHAKE_NO_ANSWER;
 	if (p->attempts >= ATTEMPTS_MAX)
 		give_up(p); /* until somebody wants it again */
@@ -332,16 +353,6 @@ handshake_begun(struct handshake_peer *p)
 	p->claim_at = 0;
 }
 
-/* Note what somebody has shown who may not be the peer. It is told beside nothing that is sure. */
-static void
-note_claim(struct handshake_peer *p, enum handshake_trouble claim, uint64_t now)
-{
-	p->claim = claim;
-	p->claim_at = now;
-	if (p->trouble == HANDSHAKE_NOT_BEGUN)
-		p->trouble = HANDSHAKE_NO_ANSWER;
-}
-
 void
 handshake_unsealed(struct handshake_peer *p, struct handshake_time now)
 {
@@ -355,6 +366,7 @@ handshake_peer_key(struct handshake_peer *p, const uint8_t *public_key)
 	p->pinned = p->has_key = public_key != NULL;
 	if (public_key != NULL)
 		memcpy(p->public_key, public_key, KEY_BYTES);
+	p->stamp_taken = 0; /* of the other key */
 	p->again_at = 0;
 	handshake_begun(p);
 }
@@ -371,7 +383,7 @@ take_answer(const struct handshake_self *s, struct handshake_peer *p, struct han
 	if (!noise_second_open(&p->noise, s->secret, s->cluster, m->noise, sizeof(terms),
 		    (uint8_t *)&terms, &r->keys)) {
 		p->unreadable++;
-		p->trouble = HANDSHAKE_OTHER_CLUSTER;
+		note_claim(p, HANDSHAKE_OTHER_CLUSTER, now.us); /* anybody may have sent it */
 		return;
 	}
 	memcpy(answered_by, p->noise.peer, sizeof(answered_by));
@@ -390,6 +402,8 @@ take_answer(const struct handshake_self *s, struct handshake_peer *p, struct han
 		p->trouble = terms.trouble > HANDSHAKE_FINE && terms.trouble <= HANDSHAKE_CLOCK
 			? (enum handshake_trouble)terms.trouble
 			: HANDSHAKE_MODES_DIFFER;
+		if (p->trouble == HANDSHAKE_KEY_REFUSED && s->derived)
+			p->trouble = HANDSHAKE_OTHER_CLUSTER;
 		p->again_at = now.us + LONGEST_WAIT_US;
 		return;
 	}
@@ -433,7 +447,7 @@ take_tell(const struct handshake_self *s, struct handshake_peer *p, struct hands
 	p->asks_key = false;
 	if (p->pinned) { /* nothing that is not authentic changes it: this is for people */
 		if (memcmp(m->public_key, p->public_key, KEY_BYTES) != 0)
-			p->trouble = HANDSHAKE_OTHER_KEY;
+			p->trouble = other_key(s);
 		return;
 	}
 	p->trouble = judge_certificate(s, p->node, now.wall, m->certificate, m->public_key, &until);
@@ -477,7 +491,7 @@ judge_init(const struct handshake_self *s, const struct handshake_peer *p, uint6
 	if (certificate == HANDSHAKE_PEER_FORGED)
 		return HANDSHAKE_KEY_REFUSED;
 	/* before all that is told of its sender, which may be who repeats it */
-	if (wire_be64(t->time) <= p->stamp_taken)
+	if (wire_be64(t->time) <= p->stamp_taken || wire_be64(t->time) > wall + AHEAD_NS)
 		return HANDSHAKE_CLOCK;
 	if (handshake_revoked(s, public_key))
 		return HANDSHAKE_REVOKED;
@@ -554,13 +568,14 @@ take_init(const struct handshake_self *s, struct handshake_peer *p, struct hands
 	/* neither somebody without a good key, nor who repeats a message of the peer's, must change
 	 * what people are told of the peer for sure */
 	if (told == HANDSHAKE_KEY_REFUSED)
-		note_claim(p, as_seen_here(told), now.us);
+		note_claim(p, s->derived ? HANDSHAKE_OTHER_CLUSTER : as_seen_here(told), now.us);
 	else if (told != HANDSHAKE_FINE && told != HANDSHAKE_CLOCK)
 		p->trouble = as_seen_here(told);
 	p->refused += told != HANDSHAKE_FINE;
 	if (!r->agreed)
 		return;
 	p->stamp_taken = wire_be64(first.terms.time);
+	p->taken_at = now.us;
 	p->agreed++;
 	if (++p->unbegun > UNBEGUN_MAX)
 		p->trouble = HANDSHAKE_NOT_BEGUN;
@@ -628,7 +643,8 @@ static const struct {
 		"it has another key than key= in [nodes] says, or somebody speaks for it: compare "
 		"with pmx-ctl key public there"},
 	[HANDSHAKE_OTHER_CLUSTER] = {"other cluster secret",
-		"its answer cannot be opened: the files of security.cluster differ"},
+		"the files of security.cluster differ: compare their fingerprints, pmx-ctl key "
+		"show, here and there"},
 	[HANDSHAKE_PEER_EXPIRED] = {"its certificate expired",
 		"its certificate has expired: make it another one, pmx-ctl key certify"},
 	[HANDSHAKE_PEER_NOT_YET] = {"its certificate not valid yet",

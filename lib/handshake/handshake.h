@@ -129,6 +129,7 @@ struct handshake_self {
 	uint8_t cluster[KEY_BYTES];   /* all 0: none */
 	uint8_t authority[KEY_BYTES]; /* public */
 	bool has_authority, has_certificate;
+	bool derived; /* the nodes' keys are made from the cluster's secret */
 	uint8_t certificate[CERTIFICATE_BYTES]; /* this node's */
 	uint8_t (*revoked)[KEY_BYTES];
 	uint32_t revoked_count;
@@ -166,6 +167,7 @@ struct handshake_peer {
 	uint64_t stamp_floor;          /* own INITs are later than this */
 	uint8_t agreed_key[KEY_BYTES]; /* public: the one that it has shown, with the last keys */
 	uint32_t unbegun;              /* INITs taken since a frame with their keys came */
+	uint64_t taken_at;             /* us: when the last one was */
 	enum handshake_trouble trouble;
 	/* Somebody who may not be the peer has shown this, and when, us; 0: nobody has. */
 	enum handshake_trouble claim;

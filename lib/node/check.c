@@ -12,6 +12,7 @@
 #include <sys/un.h>
 
 #include "channel/channel.h"
+#include "handshake/handshake.h"
 #include "node/check.h"
 #include "node/sizes.h"
 
@@ -151,6 +152,10 @@ check_security(const struct config *c, struct config_fault *f)
 			"FILE --kind cluster), or key, a secret of each (pmx-ctl key generate "
 			"FILE)",
 			c->security == SEAL_AUTH ? "auth" : "seal");
+	if (config_payload_max(c) < HANDSHAKE_MESSAGE_MAX)
+		return refuse(f, "security", "mode",
+			"needs frames of %zu bytes of payload, for handshakes: raise link.mtu",
+			HANDSHAKE_MESSAGE_MAX);
 	for (uint32_t i = 0;
 		i < c->nodes_max && *c->security_authority == 0 && *c->security_key != 0; i++) {
 		snprintf(name, sizeof(name), "%u", i);

@@ -452,12 +452,13 @@ check_sections(const struct reader *r, struct rte_cfgfile *file)
 
 /* Read what [security] names as files: as the whole path. */
 static int
-read_security(const struct reader *r)
+read_security(const struct reader *r, struct rte_cfgfile *file)
 {
 	struct config *c = r->config;
 	char *const files[] = {c->security_key, c->security_cluster, c->security_authority,
 		c->security_certificate, c->security_revoked};
 	uint8_t key[KEY_BYTES];
+	bool given = false;
 
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
 		char whole[sizeof(c->security_key) + 256];
@@ -465,12 +466,21 @@ read_security(const struct reader *r)
 		if (*files[i] == 0 ||
 			(files[i] == c->security_authority && key_from_text(files[i], key)))
 			continue;
+		given = true;
+		/* what it is must not get into a log */
+		if (strncmp(files[i], "pmx-", 4) == 0 || key_from_text(files[i], key))
+			return reader_complain(r, "security", NULL, 0,
+				" has a key itself where the name of its file belongs (it is not "
+				"shown here)");
 		reader_beside(r, files[i], whole, sizeof(whole));
 		if (strlen(whole) >= sizeof(c->security_key))
 			return reader_complain(r, "security", NULL, 0, " %s: is too long a path",
 				whole);
 		memcpy(files[i], whole, strlen(whole) + 1);
 	}
+	if (given && !rte_cfgfile_has_entry(file, "security", "mode"))
+		return reader_complain(r, "security", "mode", 0,
+			"must be given beside keys: seal, auth or off");
 	if (c->security != SEAL_OFF)
 		c->checksum = false; /* the seal shows more */
 	return 0;
@@ -496,7 +506,7 @@ read_all(const struct reader *r, struct rte_cfgfile *file)
 	if (!rte_cfgfile_has_entry(file, "node", "id"))
 		return reader_complain(r, "node", "id", 0, "must be given: this node's number");
 	c->discovers = rte_cfgfile_has_section(file, "discovery");
-	if (read_access(r) != 0 || read_security(r) != 0 || read_ranges(r, file) != 0 ||
+	if (read_access(r) != 0 || read_security(r, file) != 0 || read_ranges(r, file) != 0 ||
 		read_links(r, file) != 0 || check_together(r) != 0 || reader_nodes(r, file) != 0)
 		return -1;
 	c->proto.hello_us = c->hello_ms * 1000;

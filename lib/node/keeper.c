@@ -24,8 +24,8 @@
 
 #include "base/clock.h"
 #include "base/secret.h"
-#include "engine/frame.h"
 #include "engine/sealed.h"
+#include "node/dpdk_names.h"
 #include "node/keeper.h"
 #include "node/node.h"
 
@@ -47,12 +47,11 @@ struct keeper {
 	pthread_mutex_t lock; /* of all that follows */
 	struct handshake_self self;
 	const struct cipher *cipher;
-	bool derived;            /* nodes' keys are made from the cluster's */
 	struct peer_keys *peers; /* by node */
 	uint16_t *asking;        /* nodes that are being asked */
 	uint32_t asking_count;
 	uint64_t cookie_at, retire_at;
-	pthread_t thread;
+	control_thread thread;
 	bool runs;
 	_Atomic bool stop;
 	int bell;
@@ -95,6 +94,19 @@ derive(const uint8_t cluster[KEY_BYTES], uint16_t node, uint8_t secret[KEY_BYTES
 	primitive_hmac(secret, cluster, label, sizeof(label), &number, sizeof(number));
 }
 
+/* Put the key's name before what is wrong with its file. */
+static int
+of_key(const char *key, int e, char *error, uint32_t error_len)
+{
+	char what[512];
+
+	if (e == 0)
+		return 0;
+	snprintf(what, sizeof(what), "%s", error);
+	snprintf(error, error_len, "[security] %s: %s", key, what);
+	return e;
+}
+
 /* Read what [security] names into *s, which is zeroed before. s->revoked is to be freed, also after
  * an error. */
 static int
@@ -103,25 +115,50 @@ read_files(const struct config *c, struct handshake_self *s, char *error, uint32
 	int e = 0;
 
 	if (*c->security_cluster != 0)
-		e = key_read(KEY_CLUSTER, c->security_cluster, s->cluster, error, error_len);
+		e = of_key("cluster",
+			key_read(KEY_CLUSTER, c->security_cluster, s->cluster, error, error_len),
+			error, error_len);
 	if (e == 0 && *c->security_key != 0)
-		e = key_read(KEY_NODE, c->security_key, s->secret, error, error_len);
+		e = of_key("key", key_read(KEY_NODE, c->security_key, s->secret, error, error_len),
+			error, error_len);
 	else if (e == 0)
 		derive(s->cluster, s->node, s->secret);
 	if (e == 0)
 		primitive_public(s->public_key, s->secret);
 	if (e == 0 && *c->security_authority != 0) {
-		e = read_authority(c->security_authority, s->authority, error, error_len);
+		e = of_key("authority",
+			read_authority(c->security_authority, s->authority, error, error_len),
+			error, error_len);
 		s->has_authority = e == 0;
 	}
 	if (e == 0 && *c->security_certificate != 0) {
-		e = certificate_read(c->security_certificate, s->certificate, error, error_len);
+		e = of_key("certificate",
+			certificate_read(c->security_certificate, s->certificate, error, error_len),
+			error, error_len);
 		s->has_certificate = e == 0;
 	}
 	if (e == 0 && *c->security_revoked != 0)
-		e = revoked_read(c->security_revoked, &s->revoked, &s->revoked_count, error,
-			error_len);
+		e = of_key("revoked",
+			revoked_read(c->security_revoked, &s->revoked, &s->revoked_count, error,
+				error_len),
+			error, error_len);
 	return e;
+}
+
+/* Check that what [nodes] says of this node's key is so. */
+static int
+check_own_key(const struct config *c, const struct handshake_self *s, char *error,
+	uint32_t error_len)
+{
+	char text[KEY_TEXT_MAX];
+
+	if (c->peers == NULL || !c->peers[c->id].has_key ||
+		memcmp(c->peers[c->id].key, s->public_key, KEY_BYTES) == 0)
+		return 0;
+	key_to_text(s->public_key, text);
+	snprintf(error, error_len, "[nodes] %u: key= is not this node's public key, which is %s",
+		c->id, text);
+	return -EINVAL;
 }
 
 /* Check that this node's certificate is its own. */
@@ -165,9 +202,12 @@ take_files(const struct config *c, struct handshake_self *s, char *error, uint32
 		.lanes = (uint8_t)c->lanes,
 		.epoch = s->epoch,
 		.random = draw,
+		.derived = *c->security_key == 0,
 	};
 	int e = read_files(c, &now, error, error_len);
 
+	if (e == 0)
+		e = check_own_key(c, &now, error, error_len);
 	if (e == 0)
 		e = check_certificate(c, &now, error, error_len);
 	if (e == 0) {
@@ -208,7 +248,7 @@ key_of_peer(const struct keeper *k, uint16_t node, uint8_t key[KEY_BYTES])
 		memcpy(key, c->key, KEY_BYTES);
 		return true;
 	}
-	if (!k->derived)
+	if (!k->self.derived)
 		return false;
 	derive(k->self.cluster, node, secret);
 	primitive_public(key, secret);
@@ -252,7 +292,7 @@ tell_lanes_of(struct keeper *k, uint16_t node, const struct handshake_result *r,
 			.op = COMMAND_KEYS,
 			.ctx = (uint16_t)lane,
 			.node = node,
-			.attempt = open ? ENGINE_KEYS_OPEN : k->peers[node].handshake.attempts,
+			.open = open,
 			.message = sends ? r->send : NULL,
 			.len = sends ? r->send_len : 0,
 		};
@@ -424,13 +464,12 @@ time_to_sleep(const struct keeper *k)
 	return first <= now ? 0 : (int)((first - now) / 1000 + 1);
 }
 
-static void *
+static control_result
 keep(void *arg)
 {
 	struct keeper *k = arg;
 	struct pollfd bell = {.fd = k->bell, .events = POLLIN};
 
-	pthread_setname_np(pthread_self(), "pmx-keys");
 	while (!atomic_load(&k->stop)) {
 		eventfd_t rung;
 
@@ -445,7 +484,7 @@ keep(void *arg)
 		poll(&bell, 1, ms);
 		eventfd_read(k->bell, &rung);
 	}
-	return NULL;
+	return 0;
 }
 
 /* ------------------------------------------------------------------ begin, end, change */
@@ -490,7 +529,6 @@ keeper_begin(struct node *n, char *error, uint32_t error_len)
 	k->cipher = cipher_best();
 	pthread_mutex_init(&k->lock, NULL);
 	k->bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	k->derived = *c->security_key == 0;
 	e = take_files(c, &k->self, error, error_len);
 	if (e != 0) {
 		keeper_end(n);
@@ -515,9 +553,9 @@ keeper_begin(struct node *n, char *error, uint32_t error_len)
 	tell_lanes(k);
 	k->retire_at = (uint64_t)clock_us() + RETIRE_US;
 	look_after(k, (uint64_t)clock_us());
-	e = pthread_create(&k->thread, NULL, keep, k);
+	e = control_thread_create(&k->thread, "pmx-keys", keep, k);
 	k->runs = e == 0;
-	return e == 0 ? 0 : fail(n, -e, "no thread for keys", error, error_len);
+	return e == 0 ? 0 : fail(n, -EAGAIN, "no thread for keys", error, error_len);
 }
 
 void
@@ -533,7 +571,7 @@ keeper_end(struct node *n)
 		atomic_store(&n->engines[lane].stop, true);
 	if (k->runs) {
 		eventfd_write(k->bell, 1);
-		pthread_join(k->thread, NULL);
+		control_thread_join(k->thread);
 	}
 	for (uint32_t lane = 0; n->engines != NULL && lane < n->config.lanes; lane++)
 		sealed_free(&n->engines[lane]);
@@ -578,7 +616,6 @@ keeper_reload(struct node *n, const struct config *files, char *error, uint32_t 
 	memcpy(own, k->self.public_key, sizeof(own));
 	memcpy(authority, k->self.authority, sizeof(authority));
 	const int e = take_files(&c, &k->self, error, error_len);
-	k->derived = e == 0 ? *c.security_key == 0 : k->derived;
 	const bool all = memcmp(own, k->self.public_key, sizeof(own)) != 0 ||
 		memcmp(authority, k->self.authority, sizeof(authority)) != 0;
 
@@ -589,6 +626,9 @@ keeper_reload(struct node *n, const struct config *files, char *error, uint32_t 
 		const bool bad = (p->has_key && handshake_revoked(&k->self, p->public_key)) ||
 			(k->peers[i].agreed_at != 0 && handshake_revoked(&k->self, p->agreed_key));
 
+		/* what was wrong may be mended: ask again */
+		if (p->trouble != HANDSHAKE_FINE)
+			handshake_peer_key(p, p->pinned ? p->public_key : NULL);
 		if (!set_peer_key(k, (uint16_t)i) && !all && !bad)
 			continue;
 		if (all || bad)
@@ -606,7 +646,8 @@ keeper_view(const struct node *n, uint16_t node, struct keeper_view *out)
 
 	if (k == NULL || node >= n->config.nodes_max)
 		return false;
-	pthread_mutex_lock(&k->lock);
+	if (pthread_mutex_trylock(&k->lock) != 0) /* it may wait for a lane */
+		return false;
 	const struct peer_keys *p = &k->peers[node];
 	const uint64_t age = (uint64_t)clock_us() - p->agreed_at;
 
@@ -625,4 +666,18 @@ keeper_view(const struct node *n, uint16_t node, struct keeper_view *out)
 	};
 	pthread_mutex_unlock(&k->lock);
 	return true;
+}
+
+uint64_t
+keeper_certificate_until(const struct node *n)
+{
+	struct keeper *k = n->keeper;
+	struct certificate own = {0};
+
+	if (k == NULL || pthread_mutex_trylock(&k->lock) != 0)
+		return 0;
+	if (k->self.has_certificate && !certificate_parse(k->self.certificate, &own))
+		own.until = 0;
+	pthread_mutex_unlock(&k->lock);
+	return own.until;
 }

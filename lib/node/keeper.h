@@ -34,6 +34,8 @@ struct keeper_view {
 	uint32_t agreed, refused, unreadable; /* handshakes */
 	bool pinned;
 };
+/* Return when this node's certificate ends, s since 1970; 0: it has none. Any thread. */
+uint64_t keeper_certificate_until(const struct node *n);
 /* Return false if there is nothing. Any thread. */
 bool keeper_view(const struct node *n, uint16_t node, struct keeper_view *out);
 

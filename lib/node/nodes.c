@@ -89,11 +89,11 @@ static int
 read_peer_key(const struct reader *r, const char *name, const char *text, struct config_peer *peer)
 {
 	peer->has_key = key_from_text(text, peer->key);
-	return peer->has_key ? 0
-			     : reader_complain(r, "nodes", name, 0,
-				       "'key=%s' is no public key, which has 44 characters: "
-				       "pmx-ctl key public FILE, on that node",
-				       text);
+	if (peer->has_key)
+		return 0;
+	return reader_complain(r, "nodes", name, 0,
+		"key= has no public key, which is 44 characters and has no space before it: "
+		"pmx-ctl key public FILE, on that node");
 }
 
 /* Read an option that follows an address: "link=N[,N...]", "mac=MAC", "name=NAME", "key=KEY". */

@@ -203,6 +203,14 @@ change_all(struct node *n, const struct config *to, struct reload_result *result
 	return bad;
 }
 
+/* Say that a reload changes nothing. */
+static int
+refused(const char *error)
+{
+	log_say(LOG_NODE, RTE_LOG_ERR, "reload FAILED, nothing has changed: %s", error);
+	return -EINVAL;
+}
+
 static int
 reload_now(struct reload_result *result, char *error, uint32_t error_len)
 {
@@ -211,10 +219,10 @@ reload_now(struct reload_result *result, char *error, uint32_t error_len)
 	*result = (struct reload_result){0};
 	if (running.node == NULL) {
 		snprintf(error, error_len, "this primary does not know its configuration's file");
-		return -EINVAL;
+		return refused(error);
 	}
 	if (node_config_read(&now, running.path, error, error_len) != 0)
-		return -EINVAL;
+		return refused(error);
 	bool may = node_config_may_become(&running.read, &now, error, error_len);
 
 	if (may && now.discovers && !running.read.discovers) {
@@ -223,15 +231,23 @@ reload_now(struct reload_result *result, char *error, uint32_t error_len)
 			"addresses, begins with a primary: start another one (--take-over)");
 		may = false;
 	}
+	may = may && keeper_check(&now, error, error_len) == 0;
 	if (!may) {
 		config_free(&now);
-		return -EINVAL;
+		return refused(error);
 	}
 	keeper_lock(running.node);
 	int e = change_all(running.node, &now, result, error, error_len);
 
-	if (e == 0)
-		e = keeper_reload(running.node, &now, error, error_len);
+	/* whatever is wrong with one node's links, keys that are revoked end */
+	if (e != -ETIMEDOUT && e != -ESHUTDOWN) {
+		char why[256];
+		const int keys = keeper_reload(running.node, &now, why, sizeof(why));
+
+		if (e == 0 && keys != 0)
+			snprintf(error, error_len, "%s", why);
+		e = e != 0 ? e : keys;
+	}
 	keeper_unlock(running.node);
 
 	if (e == -ETIMEDOUT || e == -ESHUTDOWN) {
@@ -242,9 +258,9 @@ reload_now(struct reload_result *result, char *error, uint32_t error_len)
 	running.read = now;
 	look_at_shared(&running.shared);
 	log_say(LOG_NODE, e == 0 ? RTE_LOG_NOTICE : RTE_LOG_ERR,
-		"reload: %u nodes added, %u removed, %u moved; lanes stood still for %llu us%s%s",
-		result->added, result->removed, result->moved, (unsigned long long)result->pause_us,
-		e == 0 ? "" : "; ", e == 0 ? "" : error);
+		"reload%s: %u nodes added, %u removed, %u moved; lanes stood still for %llu us%s%s",
+		e == 0 ? "" : " FAILED", result->added, result->removed, result->moved,
+		(unsigned long long)result->pause_us, e == 0 ? "" : "; ", e == 0 ? "" : error);
 	return e;
 }
 

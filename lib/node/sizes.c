@@ -52,8 +52,8 @@ node_config_frame_room(const struct config *c)
 		if (c->links[i].used && bytes > encap)
 			encap = bytes;
 	}
-	uint32_t room = (encap + WIRE_HDR_BYTES + config_payload_max(c) + SEAL_TRAILER_BYTES + 63) &
-		~63u;
+	const uint32_t seal = c->security != SEAL_OFF ? SEAL_TRAILER_BYTES : 0;
+	uint32_t room = (encap + WIRE_HDR_BYTES + config_payload_max(c) + seal + 63) & ~63u;
 
 	/* some PMDs need more than the frame: af_packet for its ring's header, memif for its
 	 * bsize */

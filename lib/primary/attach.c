@@ -30,7 +30,7 @@
 #include "preempt/primary/jobs.h"
 #include "primary/attach.h"
 #include "primary/capture.h"
-#include "primary/dpdk_names.h"
+#include "node/dpdk_names.h"
 #include "primary/health.h"
 #include "primary/relay.h"
 #include "primary/socket.h"

@@ -27,7 +27,7 @@
 #include "log/log.h"
 #include "node/reload.h"
 #include "primary/discover.h"
-#include "primary/dpdk_names.h"
+#include "node/dpdk_names.h"
 #include "primary/health.h"
 
 #define TAKE_EVERY    20   /* ms from one change of the node's table to the next */

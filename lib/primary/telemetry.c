@@ -17,8 +17,12 @@
 #include "node/reload.h"
 #include "primary/attach.h"
 #include "primary/discover.h"
-#include "primary/dpdk_names.h"
+#include "node/dpdk_names.h"
 #include "primary/telemetry.h"
+
+#define PIECE_BYTES 120
+
+static const char *const modes[] = {"off", "auth", "seal"}; /* by enum seal_mode */
 
 static struct node *node;
 
@@ -107,6 +111,21 @@ tell_drops(const char *cmd, const char *params, struct rte_tel_data *d)
 	return 0;
 }
 
+/* Add a text that may be longer than telemetry's 127 bytes: in pieces NAME, NAME_1, NAME_2. */
+static void
+add_long(struct rte_tel_data *d, const char *name, const char *text)
+{
+	const size_t len = strlen(text);
+
+	for (unsigned i = 0; i == 0 || i * PIECE_BYTES < len; i++) {
+		char key[32], piece[PIECE_BYTES + 1];
+
+		snprintf(key, sizeof(key), i == 0 ? "%s" : "%s_%u", name, i);
+		snprintf(piece, sizeof(piece), "%s", text + i * PIECE_BYTES);
+		rte_tel_data_add_dict_string(d, key, piece);
+	}
+}
+
 static int
 tell_info(const char *cmd, const char *params, struct rte_tel_data *d)
 {
@@ -151,6 +170,8 @@ tell_info(const char *cmd, const char *params, struct rte_tel_data *d)
 	for (unsigned l = 0; l < c->lanes; l++)
 		flows += proto_flows_used(node->engines[l].proto);
 	rte_tel_data_add_dict_uint(d, "flows", flows);
+	rte_tel_data_add_dict_string(d, "security", modes[c->security]);
+	rte_tel_data_add_dict_uint(d, "certificate_until", keeper_certificate_until(node));
 	return 0;
 }
 
@@ -218,7 +239,6 @@ add_address(struct rte_tel_data *p, uint32_t number)
 static void
 add_keys(struct rte_tel_data *p, uint32_t number)
 {
-	static const char *const modes[] = {[SEAL_AUTH] = "auth", [SEAL_SEAL] = "seal"};
 	struct keeper_view v;
 
 	if (!keeper_view(node, (uint16_t)number, &v))
@@ -227,11 +247,11 @@ add_keys(struct rte_tel_data *p, uint32_t number)
 	rte_tel_data_add_dict_uint(p, "keys_age_s", v.has_keys ? v.age_s : 0);
 	rte_tel_data_add_dict_string(p, "keys_trouble",
 		v.trouble != HANDSHAKE_FINE ? handshake_trouble_name(v.trouble) : "");
-	rte_tel_data_add_dict_string(p, "keys_trouble_text",
+	add_long(p, "keys_trouble_text",
 		v.trouble != HANDSHAKE_FINE ? handshake_trouble_text(v.trouble) : "");
 	rte_tel_data_add_dict_string(p, "keys_claim",
 		v.claim != HANDSHAKE_FINE ? handshake_trouble_name(v.claim) : "");
-	rte_tel_data_add_dict_string(p, "keys_claim_text",
+	add_long(p, "keys_claim_text",
 		v.claim != HANDSHAKE_FINE ? handshake_trouble_text(v.claim) : "");
 	rte_tel_data_add_dict_uint(p, "keys_agreed", v.agreed);
 	rte_tel_data_add_dict_uint(p, "keys_refused", v.refused);
@@ -692,7 +712,7 @@ tell_reload(const char *cmd, const char *params, struct rte_tel_data *d)
 	const int e = reload(&r, error, sizeof(error));
 
 	rte_tel_data_start_dict(d);
-	rte_tel_data_add_dict_string(d, "error", e != 0 ? error : "");
+	add_long(d, "error", e != 0 ? error : "");
 	rte_tel_data_add_dict_uint(d, "added", r.added);
 	rte_tel_data_add_dict_uint(d, "removed", r.removed);
 	rte_tel_data_add_dict_uint(d, "moved", r.moved);
@@ -729,7 +749,8 @@ telemetry_serve(struct node *n)
 	rte_telemetry_register_cmd("/pmx/regions", tell_regions,
 		"Memory that others may reach, 64 from number N on. Parameter: N");
 	rte_telemetry_register_cmd("/pmx/reload", tell_reload,
-		"Takes [nodes] of the configuration as it is now. No parameters");
+		"Takes [nodes] of the configuration, and the files of [security], as they are now. "
+		"No parameters");
 	rte_telemetry_register_cmd("/pmx/contexts", tell_contexts,
 		"Open contexts, 64 from number N on. Parameter: N");
 }

@@ -125,6 +125,7 @@ stop 1
 cp "$dir/1.key" "$dir/old.key"
 rm "$dir/1.key"
 public[1]=$("$ctl" key generate "$dir/1.key")
+KEY1="key=${public[1]}" config 1 "mode = seal" "key = 1.key"
 node 1
 # says NAME ANSWER: what ping says at node 0, at the latest when it has asked for keys again
 why() {
@@ -141,7 +142,7 @@ stop 1
 # node 1 knows another key of node 0's than it has
 KEY0="key=${public[2]}" KEY1="key=${public[1]}" config 1 "mode = seal" "key = 1.key"
 node 1
-says no_answer_from_who_expects_another_key "no keys\|no answer"
+says no_answer_from_who_expects_another_key "no keys\|no answer\|key refused"
 "${in1[@]}" "$ctl" --instance "${tag}1" ping 0 --times 1 >"$dir/ping" 2>&1
 grep -q "other key" "$dir/ping" && ok seal__says_other_key_there || not_ok seal__says_other_key_there "" "$dir/ping"
 stop 1
@@ -203,7 +204,13 @@ public[1]=$("$ctl" key generate "$dir/1.key")
 "$ctl" --instance "${tag}1" reload >"$dir/reload" && talks new_key_and_certificate || not_ok seal__new_key_and_certificate "" "$dir/reload"
 stop 0 1
 "$ctl" key certify --authority "$dir/authority.key" --node 5 "$dir/1.key" -w "$dir/5.certificate" >/dev/null
+own=${public[0]} public[0]=${public[1]}
 refused another_node "is node 5's" "mode = seal" "key = 1.key" "certificate = 5.certificate" "authority = $authority"
+public[0]=$own
+refused own_key "is not this node's public key" "mode = seal" "key = 1.key"
+refused secret_itself "has a key itself" "mode = seal" "key = $(cat "$dir/1.key")"
+grep -q "$(cut -d" " -f2 "$dir/1.key")" "$dir/refused" && not_ok seal__shows_no_secret || ok seal__shows_no_secret
+refused no_mode "must be given beside keys" "key = 1.key"
 KEY0="key=${public[0]}" KEY1="key=${public[1]}"
 
 # ---------------------------------------------------------------- where keys lie

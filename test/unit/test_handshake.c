@@ -324,7 +324,7 @@ handshake__other_cluster_secret_is_noticed(void **state)
 	carry(&a, &b);
 	carry(&b, &a);
 	assert_false(a.r.agreed);
-	assert_int_equal(a.peer.trouble, HANDSHAKE_OTHER_CLUSTER);
+	assert_int_equal(a.peer.claim, HANDSHAKE_OTHER_CLUSTER);
 	assert_true(a.peer.asking);
 	for (unsigned i = 0; i < 3; i++) {
 		now.us = handshake_deadline(&a.peer);

@@ -3,8 +3,8 @@
  * What DPDK renamed between 22.11 and 24.11, under its new names. The only place that depends on
  * DPDK's version.
  */
-#ifndef PMX_ENGINE_DPDK_NAMES_H
-#define PMX_ENGINE_DPDK_NAMES_H
+#ifndef PMX_NODE_DPDK_NAMES_H
+#define PMX_NODE_DPDK_NAMES_H
 
 #include <pthread.h>
 
