@@ -28,9 +28,10 @@ config() {
 		driver = udp
 		listen = 10.9.0.$(($1 + 1)):18515
 		[nodes]
-		0 = 10.9.0.1 ${KEY0:-}
-		1 = 10.9.0.2 ${KEY1:-}
+		0 = ${WAY0:-10.9.0.1} ${KEY0:-}
+		1 = ${WAY1:-10.9.0.2} ${KEY1:-}
 	END
+	[ -z "${WAY0:-}" ] || printf '[link 1]\ndriver = udp\nlisten = 10.9.0.%s:18516\n' $(($1 + 1)) >>"$dir/$1.ini"
 	[ $# -lt 2 ] || printf '%s\n' "[security]" "${@:2}" >>"$dir/$1.ini"
 }
 # node NUMBER [EAL arguments]
@@ -112,6 +113,20 @@ both
 talks several_lanes
 "$ctl" --instance "${tag}1" ping 0 >/dev/null && ok seal__several_lanes_ping || not_ok seal__several_lanes_ping
 stop 0 1
+
+# two links, one of which leads nowhere: handshakes go by the other
+for dead in first second; do
+	for i in 0 1; do
+		if [ $dead = first ]; then
+			WAY0="10.9.0.77 link=0 10.9.0.1:18516 link=1" WAY1="10.9.0.77 link=0 10.9.0.2:18516 link=1" config $i "mode = seal" "cluster = cluster.key"
+		else
+			WAY0="10.9.0.1 link=0 10.9.0.77:18516 link=1" WAY1="10.9.0.2 link=0 10.9.0.77:18516 link=1" config $i "mode = seal" "cluster = cluster.key"
+		fi
+	done
+	both
+	talks "${dead}_link_is_dead"
+	stop 0 1
+done
 
 # ---------------------------------------------------------------- a key each
 
