@@ -66,6 +66,7 @@ class Frame:
 
 
 seen, old = [], []
+open_keys = []  # of them the messages of handshakes, which are rare
 
 
 def hear(seconds=0.0):
@@ -83,6 +84,8 @@ def hear(seconds=0.0):
             new.append(Frame(data))
     seen.extend(new)
     del seen[:-40000]
+    open_keys.extend(f for f in new if f.type == TYPE["KEYS"] and f.session == 0)
+    del open_keys[:-2000]
     return new
 
 
@@ -268,7 +271,7 @@ def newest(src, kind=None, count=1, sealed=True):
 
 def handshakes(step, frames=None, src=None):
     hear()
-    return [f for f in (seen if frames is None else frames)
+    return [f for f in (open_keys if frames is None else frames)
             if f.type == TYPE["KEYS"] and f.session == 0 and f.rest[:1] == bytes([step]) and (src is None or f.src == src)]
 
 
@@ -814,8 +817,9 @@ def main():
         words = line.split()
         if words[0] == "old":
             hear(0.1)
-            old.extend(seen)
+            old.extend(seen + open_keys)
             seen.clear()
+            open_keys.clear()
         elif words[0] == "hear":
             hear()
         elif words[0] == "case":
