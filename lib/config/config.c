@@ -68,9 +68,15 @@ config_encap_bytes(enum link_encap encap)
 }
 
 uint32_t
+config_seal_bytes(const struct config *c)
+{
+	return c->security != SEAL_OFF ? SEAL_TRAILER_BYTES : 0;
+}
+
+uint32_t
 config_payload_max(const struct config *c)
 {
-	const uint32_t seal = c->security != SEAL_OFF ? SEAL_TRAILER_BYTES : 0;
+	const uint32_t seal = config_seal_bytes(c);
 	uint32_t payload = WIRE_PAYLOAD_MAX;
 
 	for (unsigned i = 0; i < CONFIG_LINKS_MAX; i++) {

@@ -146,6 +146,8 @@ void config_made_up_mac(uint32_t node, struct rte_ether_addr *mac);
 /* Return the most payload bytes of a frame: the least of all links, since a message may use any. A
  * seal takes some of them. */
 uint32_t config_payload_max(const struct config *c);
+/* Return what a seal adds to each frame, 0 if frames are not sealed. */
+uint32_t config_seal_bytes(const struct config *c);
 uint32_t config_encap_bytes(enum link_encap encap);
 /* Return how many links the node has. */
 uint32_t config_link_count(const struct config *c);

@@ -30,13 +30,6 @@ sealed_make(struct engine *e, enum seal_mode mode, int keeper)
 	return s->mail != NULL && s->peers != NULL ? 0 : -1;
 }
 
-static void
-free_old(struct keyring_keys *old[KEYRING_OLD_MAX])
-{
-	for (unsigned i = 0; i < KEYRING_OLD_MAX; i++)
-		keyring_keys_free(old[i]);
-}
-
 void
 sealed_free(struct engine *e)
 {
@@ -49,7 +42,7 @@ sealed_free(struct engine *e)
 		struct sealed_peer *p = &s->peers[i];
 
 		keyring_take(&p->gate.keys, true, 0, s->hz, old);
-		free_old(old);
+		keyring_free_old(old);
 		rte_pktmbuf_free(p->held);
 	}
 	free(s->peers);

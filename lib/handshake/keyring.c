@@ -68,6 +68,13 @@ keyring_keys_free(struct keyring_keys *k)
 	secret_free(k, k->bytes);
 }
 
+void
+keyring_free_old(struct keyring_keys *const old[KEYRING_OLD_MAX])
+{
+	for (unsigned i = 0; i < KEYRING_OLD_MAX; i++)
+		keyring_keys_free(old[i]);
+}
+
 /* Return the age of keys, which is below 0 if who made them has a clock that is before the
  * lane's. */
 static inline int64_t

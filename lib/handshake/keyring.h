@@ -49,6 +49,8 @@ struct keyring_keys *keyring_keys_make(const struct cipher *c,
 	const struct handshake_result *agreed, unsigned own_lane, uint64_t now);
 /* Wipe and free them. Any thread; they must be in no ring. */
 void keyring_keys_free(struct keyring_keys *k);
+/* Wipe and free all that came out of use. */
+void keyring_free_old(struct keyring_keys *const old[KEYRING_OLD_MAX]);
 
 /* Add keys. Write those that came out of use to old[]; those that are not NULL are the caller's. */
 void keyring_add(struct keyring *r, struct keyring_keys *k,

@@ -274,13 +274,6 @@ set_peer_key(struct keeper *k, uint16_t node)
 
 /* ------------------------------------------------------------------ commands to lanes */
 
-static void
-free_old(const struct command *cmd)
-{
-	for (unsigned i = 0; i < KEYRING_OLD_MAX; i++)
-		keyring_keys_free(cmd->old_keys[i]);
-}
-
 /* Give the lanes their parts of new keys, if the nodes have agreed on some, and send what is to be
  * sent, by lane 0: note 2. A lane that does not take its keys asks again. */
 static void
@@ -302,7 +295,7 @@ tell_lanes_of(struct keeper *k, uint16_t node, const struct handshake_result *r,
 		if (cmd.keys == NULL && cmd.message == NULL)
 			continue;
 		if (node_command(k->node, &cmd, true) == 0)
-			free_old(&cmd);
+			keyring_free_old(cmd.old_keys);
 		else
 			keyring_keys_free(cmd.keys);
 	}
@@ -320,7 +313,7 @@ retire(struct keeper *k, uint16_t node, enum command_op op)
 		struct command cmd = {.op = op, .ctx = (uint16_t)lane, .node = node};
 
 		if (node_command(k->node, &cmd, true) == 0)
-			free_old(&cmd);
+			keyring_free_old(cmd.old_keys);
 	}
 	if (op == COMMAND_KEYS_ALL) {
 		k->peers[node].agreed_at = 0;

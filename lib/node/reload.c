@@ -314,9 +314,8 @@ reload_take_found(const struct reload_found *found, uint32_t count, char *error,
 	for (uint32_t i = 0; e == 0 && i < count; i++)
 		bad |= take_one(n, &found[i], &result, error, error_len);
 	if (e == 0) {
-		if (result.added + result.removed + result.moved != 0) {
+		if (result.added + result.removed + result.moved != 0)
 			begin_again(n);
-		}
 		node_resume(n);
 	}
 	if (n != NULL)

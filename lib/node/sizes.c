@@ -52,8 +52,9 @@ node_config_frame_room(const struct config *c)
 		if (c->links[i].used && bytes > encap)
 			encap = bytes;
 	}
-	const uint32_t seal = c->security != SEAL_OFF ? SEAL_TRAILER_BYTES : 0;
-	uint32_t room = (encap + WIRE_HDR_BYTES + config_payload_max(c) + seal + 63) & ~63u;
+	uint32_t room = encap + WIRE_HDR_BYTES + config_payload_max(c) + config_seal_bytes(c);
+
+	room = (room + 63) & ~63u;
 
 	/* some PMDs need more than the frame: af_packet for its ring's header, memif for its
 	 * bsize */

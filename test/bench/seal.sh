@@ -38,19 +38,11 @@ turn() {
 }
 
 turns "$times" turn >"$work/rows"
-awk '
-	function field(name) { match($0, "\"" name "\": \"?[^,\"}]+"); v = substr($0, RSTART, RLENGTH); sub(/.*: "?/, "", v); return v }
+awk "$awk_rows"'
 	{
 		key = field("what") " " field("test") " " field("size")
 		value = field("test") == "latency" ? field("p50_ns") : field("test") == "rate" ? field("per_second") / 1e6 : field("gbits")
 		n[key]++; x[key, n[key]] = value + 0
-	}
-	function median(key,   i, j, t, c, v) {
-		c = n[key]
-		for (i = 1; i <= c; i++) v[i] = x[key, i]
-		for (i = 1; i <= c; i++) for (j = i + 1; j <= c; j++) if (v[j] < v[i]) { t = v[i]; v[i] = v[j]; v[j] = t }
-		low = v[1]; high = v[c]
-		return c ? v[int((c + 1) / 2)] : 0
 	}
 	function line(title, test,   i, m, s) {
 		printf "%-28s", title

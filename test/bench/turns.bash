@@ -35,3 +35,16 @@ lines_print() {
 			printf "a cache line from CPU 0 to CPU 1 and back, ns: median %d, %d to %d; it changed in %d of %d turns, which do not count\n", v[int((c + 1) / 2)], low, high, d, n
 		}' "$work/lines"
 }
+
+# awk's functions for what turns printed: field(NAME) of a line of JSON, and median(KEY) of x[KEY, 1 to n[KEY]], which also sets
+# low and high.
+awk_rows='
+	function field(name) { match($0, "\"" name "\": \"?[^,\"}]+"); v = substr($0, RSTART, RLENGTH); sub(/.*: "?/, "", v); return v }
+	function median(key,   i, j, t, c, v) {
+		c = n[key]
+		for (i = 1; i <= c; i++) v[i] = x[key, i]
+		for (i = 1; i <= c; i++) for (j = i + 1; j <= c; j++) if (v[j] < v[i]) { t = v[i]; v[i] = v[j]; v[j] = t }
+		low = v[1]; high = v[c]
+		return c ? v[int((c + 1) / 2)] : 0
+	}
+'

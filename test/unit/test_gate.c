@@ -105,8 +105,7 @@ keys_come(struct gate *g, const struct end *e, unsigned lane)
 
 	assert_non_null(k);
 	keyring_add(&g->keys, k, old);
-	for (unsigned i = 0; i < KEYRING_OLD_MAX; i++)
-		keyring_keys_free(old[i]);
+	keyring_free_old(old);
 	return k;
 }
 
@@ -116,8 +115,7 @@ keys_go(struct gate *g)
 	struct keyring_keys *old[KEYRING_OLD_MAX];
 
 	keyring_take(&g->keys, true, 0, HZ, old);
-	for (unsigned i = 0; i < KEYRING_OLD_MAX; i++)
-		keyring_keys_free(old[i]);
+	keyring_free_old(old);
 }
 
 static void

@@ -489,12 +489,12 @@ rx_control(struct proto *p, struct path *t, const struct wire_hdr *h, uint64_t n
 	case WIRE_RESET:
 		rx_reset(p, h, now);
 		break;
-	case WIRE_DATA:
-	case WIRE_HELLO:
-	case WIRE_MULTI:
 	case WIRE_KEYS:
 		COUNT(p, drop_sealed);
 		break;
+	case WIRE_DATA:
+	case WIRE_HELLO:
+	case WIRE_MULTI:
 	case WIRE_LINK:
 	case WIRE_TYPE_COUNT:
 		break;
