@@ -37,6 +37,23 @@ link_peers(const struct link_config *config)
 	return ops != NULL ? ops->peers : LINK_PEERS_NONE;
 }
 
+bool
+link_by_ip(const struct link_config *config)
+{
+	return link_peers(config) == LINK_PEERS_IP || config->encap == LINK_ENCAP_UDP;
+}
+
+void
+link_peer_text(const struct link_config *config, const struct link_addr *a,
+	char text[LINK_ADDR_MAX])
+{
+	*text = 0;
+	if (link_by_ip(config))
+		link_addr_text(a, text);
+	else if (link_peers(config) == LINK_PEERS_MAC)
+		rte_ether_format_addr(text, LINK_ADDR_MAX, &a->mac);
+}
+
 static int
 unknown_driver(const char *name, char *error, size_t error_size)
 {

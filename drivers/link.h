@@ -165,6 +165,11 @@ struct link {
 const struct link_ops *link_driver(const char *name);
 /* Return how the link knows its peers; one that is not configured has none. */
 enum link_peers link_peers(const struct link_config *config);
+/* Return whether peers on the link have IP addresses, by its driver or its encapsulation. */
+bool link_by_ip(const struct link_config *config);
+/* Write a peer's address on the link: IP address and port, or Ethernet address, or "". */
+void link_peer_text(const struct link_config *config, const struct link_addr *a,
+	char text[LINK_ADDR_MAX]);
 /* Open the driver that config.driver names, wrapped by the fault link if config.fault is set.
  * Returns 0, or a negative errno with a sentence in l->error that says what to do. */
 int link_open(struct link *l, const struct link_config *config, uint16_t node,

@@ -21,6 +21,7 @@
 
 #define SILENCE_S    5 /* after which it says that it waits */
 #define GREETING_MAX 1024
+#define TAKE_OVER_MS 1000 /* for which no primary may answer */
 #define ANSWER_MAX   (1u << 20)
 
 /* Return whether a primary of that name serves its socket as another user, who may be asked only
@@ -233,33 +234,6 @@ relay_ask(struct session *s, const char *command, char *error)
 
 /* ------------------------------------------------------------------ sessions */
 
-int
-session_open(struct session *s, const char *name, char *error)
-{
-	const struct timeval silence = {.tv_sec = SILENCE_S};
-	char path[CTL_PATH_MAX];
-
-	*s = (struct session){0};
-	snprintf(s->name, sizeof(s->name), "%s", name);
-	s->fd = instance_connect(name, path);
-	if (s->fd < 0) {
-		int unused;
-
-		/* a user who may attach, but may not ask telemetry */
-		s->relay = asker_open(name, &unused);
-		if (s->relay != NULL)
-			return 0;
-		explain(-s->fd, name, path, error);
-		return -1;
-	}
-	setsockopt(s->fd, SOL_SOCKET, SO_RCVTIMEO, &silence, sizeof(silence));
-	setsockopt(s->fd, SOL_SOCKET, SO_SNDTIMEO, &silence, sizeof(silence));
-	if (read_greeting(s, error) == 0)
-		return 0;
-	session_close(s);
-	return -1;
-}
-
 void
 session_close(struct session *s)
 {
@@ -285,8 +259,9 @@ exchange(struct session *s, const char *command, char *error)
 	return receive(s, command, error);
 }
 
-json_t *
-session_ask(struct session *s, const char *command, char *error)
+/* Return the value of the answer, or NULL with a message. */
+static json_t *
+ask_once(struct session *s, const char *command, char *error)
 {
 	size_t len = strcspn(command, ",");
 	json_error_t why;
@@ -315,4 +290,104 @@ session_ask(struct session *s, const char *command, char *error)
 		"or ending",
 		s->name, s->version, s->pid, command);
 	return NULL;
+}
+
+/* Connect to the primary that has that directory. Return 0; the errno of connect(), with the path
+ * of the socket in path; or -1 with a message. */
+static int
+open_in(struct session *s, const char *name, unsigned directory, char *path, char *error)
+{
+	const struct timeval silence = {.tv_sec = SILENCE_S};
+
+	*s = (struct session){0};
+	snprintf(s->name, sizeof(s->name), "%s", name);
+	s->fd = instance_connect(name, directory, path);
+	if (s->fd < 0)
+		return -s->fd;
+	setsockopt(s->fd, SOL_SOCKET, SO_RCVTIMEO, &silence, sizeof(silence));
+	setsockopt(s->fd, SOL_SOCKET, SO_SNDTIMEO, &silence, sizeof(silence));
+	if (read_greeting(s, error) == 0)
+		return 0;
+	session_close(s);
+	return -1;
+}
+
+/* Keep of two sessions with the primaries of a take-over the one that answers: first the older
+ * primary does, then the other one, and for some milliseconds between neither. */
+static void
+keep_one(struct session *s, struct session *other)
+{
+	static const char question[] = "/pmx/info";
+	char unused[CTL_ERROR_MAX];
+
+	for (unsigned ms = 0; s->pid != other->pid && ms < TAKE_OVER_MS; ms++) {
+		json_t *one = ask_once(s, question, unused),
+		       *two = one != NULL ? NULL : ask_once(other, question, unused);
+		const struct session kept = two != NULL ? *other : *s;
+
+		if (two != NULL) {
+			*other = *s;
+			*s = kept;
+		}
+		json_decref(one);
+		json_decref(two);
+		if (one != NULL || two != NULL)
+			break;
+		usleep(1000);
+	}
+	session_close(other);
+}
+
+int
+session_open(struct session *s, const char *name, char *error)
+{
+	struct session other;
+	char path[CTL_PATH_MAX], other_path[CTL_PATH_MAX], other_error[CTL_ERROR_MAX];
+	const int code = open_in(s, name, 0, path, error);
+	int unused;
+
+	if (open_in(&other, name, 1, other_path, other_error) == 0) {
+		if (code == 0)
+			keep_one(s, &other);
+		else
+			*s = other;
+		return 0;
+	}
+	if (code <= 0)
+		return code;
+	/* a user who may attach, but may not ask telemetry */
+	s->relay = asker_open(name, &unused);
+	if (s->relay != NULL)
+		return 0;
+	explain(code, name, path, error);
+	return -1;
+}
+
+/* Continue with the primary that has taken over from the one that was asked. Return false if there
+ * is none. */
+static bool
+goes_on(struct session *s)
+{
+	char unused[CTL_ERROR_MAX];
+	struct session next;
+
+	if (session_open(&next, s->name, unused) != 0)
+		return false;
+	const bool another = next.relay != NULL || next.pid != s->pid;
+
+	if (!another) {
+		session_close(&next);
+		return false;
+	}
+	session_close(s);
+	*s = next;
+	return true;
+}
+
+json_t *
+session_ask(struct session *s, const char *command, char *error)
+{
+	json_t *answer = ask_once(s, command, error);
+
+	return answer != NULL || !goes_on(s) ? answer : ask_once(s, command, error);
 }

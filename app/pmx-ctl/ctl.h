@@ -92,24 +92,32 @@ enum instance_state {
 	INSTANCE_SILENT, /* a primary holds its files, but offers no telemetry */
 	INSTANCE_DENIED, /* of another user, so its state is unknown */
 	INSTANCE_DEAD,   /* only files are left */
+	INSTANCE_NONE,   /* no such directory */
 };
+
+/* The two directories of an instance are those of its name, and of its name with a +: each primary
+ * that takes over has the one that its predecessor does not have. */
+#define INSTANCE_DIRECTORIES 2
 
 struct instance {
 	char name[256];
-	enum instance_state state;
+	enum instance_state state; /* the better one of both */
+	enum instance_state state_of[INSTANCE_DIRECTORIES];
 };
 
 /* List all instances that have files, sorted by name. The caller frees the list. */
 struct instance *instance_list(unsigned *count);
+/* Return the EAL's file prefix of the primary that has that directory. The caller frees it. */
+char *instance_prefix(const char *name, unsigned directory);
 /* Return the names of the instances in `state` as "a, b"; "" if there are none. The caller frees
  * the text. */
 char *instance_names(const struct instance *list, unsigned count, enum instance_state state);
 /* Pick the instance: `wanted`, or the only live one if `wanted` is NULL. Return 0, or -1 with a
  * message in error. */
 int instance_pick(const char *wanted, char *name, size_t size, char *error);
-/* Connect to the telemetry socket of `name`. Return the descriptor, or -errno. path gets the path
- * of the socket and has CTL_PATH_MAX bytes. */
-int instance_connect(const char *name, char *path);
+/* Connect to the telemetry socket of `name` in one of its directories. Return the descriptor, or
+ * -errno. path gets the path of the socket and has CTL_PATH_MAX bytes. */
+int instance_connect(const char *name, unsigned directory, char *path);
 
 /* ------------------------------------------------------------------ ask.c */
 

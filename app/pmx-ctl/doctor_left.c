@@ -25,12 +25,12 @@ static const struct instance *instances;
 static unsigned instance_count;
 static unsigned left;
 
-/* Report the files of a dead instance's directory. If it has none, add the instance's name to
- * *empty, which is then reallocated. */
+/* Report the files of a dead primary's directory. If it has none, add its prefix to *empty, which
+ * is then reallocated. */
 static void
-check_directory(struct doctor *d, const struct instance *i, char **empty)
+check_directory(struct doctor *d, const char *prefix, char **empty)
 {
-	char *path = text("%s/dpdk/%s", eal_base(), i->name);
+	char *path = text("%s/dpdk/%s", eal_base(), prefix);
 	size_t count = files_that(path, is_any, NULL, false);
 
 	if (count > 0) {
@@ -42,7 +42,7 @@ check_directory(struct doctor *d, const struct instance *i, char **empty)
 		free(mend);
 		free(word);
 	} else {
-		char *longer = text("%s%s%s", *empty, **empty ? ", " : "", i->name);
+		char *longer = text("%s%s%s", *empty, **empty ? ", " : "", prefix);
 
 		free(*empty);
 		*empty = longer;
@@ -51,13 +51,30 @@ check_directory(struct doctor *d, const struct instance *i, char **empty)
 }
 
 static bool
-is_alive(const char *name, size_t len)
+is_alive(enum instance_state state)
+{
+	return state != INSTANCE_DEAD && state != INSTANCE_NONE;
+}
+
+/* Return the state of the instance whose name is the first `len` characters, in one of its
+ * directories, or in the better one of both (-1). */
+static enum instance_state
+state_of(const char *name, size_t len, int directory)
 {
 	for (unsigned i = 0; i < instance_count; i++) {
 		if (strlen(instances[i].name) == len && strncmp(instances[i].name, name, len) == 0)
-			return instances[i].state != INSTANCE_DEAD;
+			return directory < 0 ? instances[i].state
+					     : instances[i].state_of[directory];
 	}
-	return false;
+	return INSTANCE_NONE;
+}
+
+static bool
+prefix_lives(const char *prefix, size_t len)
+{
+	const int directory = prefix[len - 1] == '+';
+
+	return is_alive(state_of(prefix, len - (size_t)directory, directory));
 }
 
 static bool
@@ -131,7 +148,7 @@ check_prefix(struct doctor *d, const char *dir, struct dirent **names, size_t co
 {
 	const char *first = names[0]->d_name;
 	size_t len = eal_map_owner(first), same = 0;
-	bool used = is_alive(first, len);
+	bool used = prefix_lives(first, len);
 
 	while (same < count && eal_map_owner(names[same]->d_name) == len &&
 		strncmp(names[same]->d_name, first, len) == 0) {
@@ -195,11 +212,11 @@ check_socket(struct doctor *d, const char *path)
 	check_file(d, path, "leftover socket", "nobody listens", is_stale_socket(path));
 }
 
-/* Check the socket of a dead instance whose access.socket was not the default path. */
+/* Check the socket of a dead primary whose access.socket was not the default path. */
 static void
-check_attach_link(struct doctor *d, const char *name)
+check_attach_link(struct doctor *d, const char *prefix)
 {
-	char *link = text("%s/dpdk/%s/" ATTACH_LINK, eal_base(), name), path[CTL_PATH_MAX];
+	char *link = text("%s/dpdk/%s/" ATTACH_LINK, eal_base(), prefix), path[CTL_PATH_MAX];
 	ssize_t n = readlink(link, path, sizeof(path) - 1);
 
 	free(link);
@@ -222,14 +239,7 @@ is_checked_name(const struct dirent *e)
 static bool
 is_of_live(const char *file)
 {
-	const size_t len = strcspn(file, ".");
-
-	for (unsigned i = 0; i < instance_count; i++) {
-		if (instances[i].state != INSTANCE_DEAD && strlen(instances[i].name) == len &&
-			strncmp(instances[i].name, file, len) == 0)
-			return true;
-	}
-	return false;
+	return is_alive(state_of(file, (size_t)(strstr(file, ".nodes") - file), -1));
 }
 
 /* Check the files in the directory where primaries of this user keep sockets, process numbers, and
@@ -266,11 +276,15 @@ doctor_left(struct doctor *d, const struct instance *list, unsigned count)
 	instances = list;
 	instance_count = count;
 	left = 0;
-	for (unsigned i = 0; i < count; i++) {
-		if (list[i].state != INSTANCE_DEAD)
-			continue;
-		check_attach_link(d, list[i].name);
-		check_directory(d, &list[i], &empty);
+	for (unsigned i = 0; i < count * INSTANCE_DIRECTORIES; i++) {
+		const struct instance *one = &list[i / INSTANCE_DIRECTORIES];
+		char *prefix = instance_prefix(one->name, i % INSTANCE_DIRECTORIES);
+
+		if (one->state_of[i % INSTANCE_DIRECTORIES] == INSTANCE_DEAD) {
+			check_attach_link(d, prefix);
+			check_directory(d, prefix, &empty);
+		}
+		free(prefix);
 	}
 	each_huge_mount(check_mount, d);
 	check_run(d);

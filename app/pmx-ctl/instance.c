@@ -7,6 +7,9 @@
  * 1. Directories outlive their primaries. One is alive if its telemetry socket takes a connection,
  *    or if somebody holds the EAL's lock on its `config`. Both are checked without taking a lock or
  *    writing, so that this cannot disturb a start.
+ * 2. During a take-over two primaries of one instance run, in two directories. When the older one
+ *    has ended, its name becomes a link to the other's directory. For a moment before there is
+ *    none, so both directories are looked at.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -23,12 +26,20 @@
 
 #define OTHERS_MOST 16 /* primaries of other users */
 
+char *
+instance_prefix(const char *name, unsigned directory)
+{
+	return text("%s%s", name, directory != 0 ? "+" : "");
+}
+
 int
-instance_connect(const char *name, char *path)
+instance_connect(const char *name, unsigned directory, char *path)
 {
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
+	char *prefix = instance_prefix(name, directory);
 
-	snprintf(path, CTL_PATH_MAX, "%s/dpdk/%s/dpdk_telemetry.v2", eal_base(), name);
+	snprintf(path, CTL_PATH_MAX, "%s/dpdk/%s/dpdk_telemetry.v2", eal_base(), prefix);
+	free(prefix);
 	if (strlen(path) >= sizeof(to.sun_path))
 		return -ENAMETOOLONG;
 	strcpy(to.sun_path, path);
@@ -45,15 +56,15 @@ instance_connect(const char *name, char *path)
 	return fd;
 }
 
-/* Return whether a primary of that name holds the lock: while it runs, it keeps a write lock on a
- * part of its config file. */
+/* Return whether a primary with that prefix holds the lock: while it runs, it keeps a write lock on
+ * a part of its config file. */
 static bool
-primary_holds(const char *name)
+primary_holds(const char *prefix)
 {
 	struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
 	char path[CTL_PATH_MAX];
 
-	snprintf(path, sizeof(path), "%s/dpdk/%s/config", eal_base(), name);
+	snprintf(path, sizeof(path), "%s/dpdk/%s/config", eal_base(), prefix);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0)
@@ -65,18 +76,22 @@ primary_holds(const char *name)
 }
 
 static enum instance_state
-find_state(const char *name)
+find_state(const char *name, unsigned directory)
 {
 	char path[CTL_PATH_MAX];
-	int fd = instance_connect(name, path);
+	int fd = instance_connect(name, directory, path);
 
 	if (fd >= 0) {
 		close(fd);
 		return INSTANCE_LIVE;
 	}
-	if (primary_holds(name))
-		return INSTANCE_SILENT;
-	return fd == -EACCES || fd == -EPERM ? INSTANCE_DENIED : INSTANCE_DEAD;
+	char *prefix = instance_prefix(name, directory);
+	const bool held = primary_holds(prefix);
+
+	free(prefix);
+	return held                             ? INSTANCE_SILENT
+		: fd == -EACCES || fd == -EPERM ? INSTANCE_DENIED
+						: INSTANCE_DEAD;
 }
 
 static int
@@ -85,23 +100,48 @@ is_instance(const struct dirent *d)
 	return d->d_name[0] != '.' && (d->d_type == DT_DIR || d->d_type == DT_UNKNOWN);
 }
 
+/* Return the instance of that name, which is added to the list if it is not there. */
+static struct instance *
+entry_of(struct instance *list, unsigned *count, const char *name, size_t len)
+{
+	for (unsigned i = 0; i < *count; i++) {
+		if (strlen(list[i].name) == len && strncmp(list[i].name, name, len) == 0)
+			return &list[i];
+	}
+	struct instance *i = &list[(*count)++];
+
+	snprintf(i->name, sizeof(i->name), "%.*s", (int)len, name);
+	i->state = INSTANCE_NONE;
+	for (unsigned k = 0; k < INSTANCE_DIRECTORIES; k++)
+		i->state_of[k] = INSTANCE_NONE;
+	return i;
+}
+
+static void
+add_directory(struct instance *list, unsigned *count, const char *prefix)
+{
+	const size_t len = strlen(prefix);
+	const unsigned directory = len > 1 && prefix[len - 1] == '+';
+	struct instance *i = entry_of(list, count, prefix, len - directory);
+
+	i->state_of[directory] = find_state(i->name, directory);
+	if (i->state > i->state_of[directory])
+		i->state = i->state_of[directory];
+}
+
 /* Add the primaries of other users that this one may attach to, and so may ask. */
 static void
 add_others(struct instance *list, unsigned *count)
 {
 	struct pmx_found found[OTHERS_MOST];
 	const int n = pmx_node_find(found, OTHERS_MOST);
-	const unsigned own = *count;
 
 	for (int i = 0; i < n && i < OTHERS_MOST; i++) {
-		bool known = false;
+		const char *name = found[i].instance;
+		struct instance *other = entry_of(list, count, name, strlen(name));
 
-		for (unsigned k = 0; k < own; k++)
-			known |= strcmp(list[k].name, found[i].instance) == 0;
-		if (known)
-			continue;
-		snprintf(list[*count].name, sizeof(list[*count].name), "%s", found[i].instance);
-		list[(*count)++].state = INSTANCE_LIVE;
+		if (other->state == INSTANCE_NONE)
+			other->state = INSTANCE_LIVE;
 	}
 }
 
@@ -122,11 +162,8 @@ instance_list(unsigned *count)
 	struct instance *list = calloc((size_t)n + OTHERS_MOST, sizeof(*list));
 
 	for (int i = 0; i < n; i++) {
-		if (list != NULL) {
-			snprintf(list[i].name, sizeof(list[i].name), "%s", names[i]->d_name);
-			list[i].state = find_state(list[i].name);
-			*count = (unsigned)i + 1;
-		}
+		if (list != NULL)
+			add_directory(list, count, names[i]->d_name);
 		free(names[i]);
 	}
 	free(names);

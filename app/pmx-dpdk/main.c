@@ -534,16 +534,16 @@ hand_over(void)
 {
 	const pid_t next = starter_of_socket(node->successor);
 
+	telemetry_serve(NULL);
 	attach_pause();
 	discover_end(false);
+	reload_end();
 	const int result = takeover_give(node);
 
 	if (result != 0)
 		fprintf(stderr, "pmx-dpdk: giving to another primary: %s\n", strerror(-result));
 	else
 		starter_hand_over(next);
-	telemetry_serve(NULL);
-	reload_end();
 	given = true;
 	return result != 0;
 }
@@ -598,9 +598,9 @@ serve(const struct options *o, struct config *config)
 	}
 	if (result == 0 && node->successor > 0)
 		return hand_over();
+	telemetry_serve(NULL);
 	discover_end(true);
 	attach_stop();
-	telemetry_serve(NULL);
 	reload_end();
 	rte_pdump_uninit();
 	/* all else ends with this process: secondaries may still access it until they notice

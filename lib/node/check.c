@@ -71,7 +71,7 @@ check_peer(const struct config *c, uint32_t node, const struct config_peer *peer
 	const struct link_addr *addr = &peer->addr[link];
 	const struct link_config *l = &c->links[link].link;
 	const enum link_peers peers = link_peers(l);
-	bool sockets = peers == LINK_PEERS_IP, by_ip = sockets || l->encap == LINK_ENCAP_UDP;
+	bool sockets = peers == LINK_PEERS_IP, by_ip = link_by_ip(l);
 	char name[16];
 
 	snprintf(name, sizeof(name), "%u", node);

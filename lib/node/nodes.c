@@ -134,7 +134,7 @@ socket_address(const struct link_config *l, struct link_addr *own)
 static bool
 is_asked(const struct link_config *l)
 {
-	return link_peers(l) == LINK_PEERS_MAC && l->encap != LINK_ENCAP_UDP;
+	return link_peers(l) == LINK_PEERS_MAC && !link_by_ip(l);
 }
 
 /* Check that a peer's address has the family of the link's socket, as those of all its peers must.

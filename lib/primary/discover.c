@@ -363,7 +363,7 @@ make_peer(struct config_peer *peer, const struct discovery_record *r)
 		snprintf(peer->name, sizeof(peer->name), "%s", r->name);
 	for (unsigned i = 0; i < CONFIG_LINKS_MAX; i++) {
 		const struct link_config *l = &c->links[i].link;
-		const bool by_ip = link_peers(l) == LINK_PEERS_IP || l->encap == LINK_ENCAP_UDP;
+		const bool by_ip = link_by_ip(l);
 		const struct link_addr a = to_link_addr(&r->link[i]);
 
 		if (!c->links[i].used || link_peers(l) == LINK_PEERS_NONE ||
@@ -393,10 +393,7 @@ write_node(void *file, uint32_t number, const struct config_peer *peer)
 	for (uint32_t left = peer->links; left != 0; left &= left - 1) {
 		const unsigned link = (unsigned)__builtin_ctz(left);
 
-		if (rte_is_zero_ether_addr(&peer->addr[link].mac))
-			link_addr_text(&peer->addr[link], text);
-		else
-			rte_ether_format_addr(text, sizeof(text), &peer->addr[link].mac);
+		link_peer_text(&own.node->config.links[link].link, &peer->addr[link], text);
 		fprintf(file, " %s link=%u", text, link);
 	}
 	if (*peer->name != 0)
@@ -498,7 +495,7 @@ self(const struct node *n)
 
 		if (link_peers(l) == LINK_PEERS_NONE)
 			continue;
-		if (link_peers(l) == LINK_PEERS_IP || l->encap == LINK_ENCAP_UDP) {
+		if (link_by_ip(l)) {
 			if (link_peers(l) == LINK_PEERS_IP)
 				link_addr_parse(l->listen, &a);
 			r.kind[i] = a.port != 0 ? DISCOVERY_IP : DISCOVERY_NO_LINK;
@@ -623,8 +620,8 @@ remember(void *arg, uint32_t number, const struct config_peer *peer)
 	for (unsigned i = 0; i < CONFIG_LINKS_MAX; i++) {
 		if (!(peer->links >> i & 1))
 			continue;
-		r.kind[i] = rte_is_zero_ether_addr(&peer->addr[i].mac) ? DISCOVERY_IP
-								       : DISCOVERY_MAC;
+		r.kind[i] = link_by_ip(&own.node->config.links[i].link) ? DISCOVERY_IP
+									: DISCOVERY_MAC;
 		if (r.kind[i] == DISCOVERY_IP)
 			r.link[i] = from_link_addr(&peer->addr[i]);
 		else

@@ -4,8 +4,13 @@
  * /pmx/peer_counters, /pmx/links, /pmx/contexts, /pmx/groups, /pmx/memory, /pmx/regions; and
  * /pmx/reload, which alone changes something. Runs on the telemetry threads. Counters are not
  * locked, so a reader may see values of slightly different moments.
+ *
+ * Design note
+ * 1. The node ends only when no answer is being made of it: each is made under a lock, which
+ *    telemetry_serve() takes too. A reload has a lock of its own, since it waits for the lanes.
  */
 #include <arpa/inet.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +29,8 @@
 
 static const char *const modes[] = {"off", "auth", "seal"}; /* by enum seal_mode */
 
-static struct node *node;
+static struct node *node;                                /* NULL: none is served */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* note 1 */
 
 static uint64_t
 sum_proto(unsigned i)
@@ -92,20 +98,16 @@ add_links(struct rte_tel_data *d)
 }
 
 static int
-tell_stat(const char *cmd, const char *params, struct rte_tel_data *d)
+tell_stat(const char *params, struct rte_tel_data *d)
 {
-	(void)cmd, (void)params;
-	if (node == NULL)
-		return -1;
+	(void)params;
 	return add_counters(d, false);
 }
 
 static int
-tell_drops(const char *cmd, const char *params, struct rte_tel_data *d)
+tell_drops(const char *params, struct rte_tel_data *d)
 {
-	(void)cmd, (void)params;
-	if (node == NULL)
-		return -1;
+	(void)params;
 	add_counters(d, true);
 	add_links(d);
 	return 0;
@@ -127,13 +129,11 @@ add_long(struct rte_tel_data *d, const char *name, const char *text)
 }
 
 static int
-tell_info(const char *cmd, const char *params, struct rte_tel_data *d)
+tell_info(const char *params, struct rte_tel_data *d)
 {
 	static const char *const idle[] = {"spin", "pause", "yield", "adaptive", "sleep"};
 
-	(void)cmd, (void)params;
-	if (node == NULL)
-		return -1;
+	(void)params;
 	const struct config *c = &node->config;
 
 	rte_tel_data_start_dict(d);
@@ -175,19 +175,6 @@ tell_info(const char *cmd, const char *params, struct rte_tel_data *d)
 	return 0;
 }
 
-/* Write the address of a peer on a link: IP address and port, or else its MAC address. */
-static void
-address_text(const struct config_peer *peer, unsigned link, char text[LINK_ADDR_MAX])
-{
-	const struct link_config *l = &node->config.links[link].link;
-
-	*text = 0;
-	if (link_peers(l) == LINK_PEERS_IP || l->encap == LINK_ENCAP_UDP)
-		link_addr_text(&peer->addr[link], text);
-	else if (l->encap != LINK_ENCAP_NONE)
-		rte_ether_format_addr(text, LINK_ADDR_MAX, &peer->addr[link].mac);
-}
-
 /* Add where frames to the peer go first, if it is reached with encap = udp. */
 static void
 add_next_hop(struct rte_tel_data *p, uint32_t number)
@@ -210,11 +197,9 @@ add_next_hop(struct rte_tel_data *p, uint32_t number)
 }
 
 static int
-tell_discovery(const char *cmd, const char *params, struct rte_tel_data *d)
+tell_discovery(const char *params, struct rte_tel_data *d)
 {
-	(void)cmd, (void)params;
-	if (node == NULL)
-		return -1;
+	(void)params;
 	rte_tel_data_start_dict(d);
 	discover_tell(d);
 	return 0;
@@ -229,7 +214,7 @@ add_address(struct rte_tel_data *p, uint32_t number)
 	const unsigned first = config_peer_link(peer);
 	char text[LINK_ADDR_MAX];
 
-	address_text(peer, first, text);
+	link_peer_text(&node->config.links[first].link, &peer->addr[first], text);
 	rte_tel_data_add_dict_string(p, "address", text);
 	add_next_hop(p, number);
 	rte_tel_data_add_dict_uint(p, "link", first);
@@ -340,8 +325,6 @@ tell_nodes(const char *params, struct rte_tel_data *d, bool several, uint32_t mo
 {
 	uint32_t from = params ? (uint32_t)strtoul(params, NULL, 10) : 0, shown = 0;
 
-	if (node == NULL)
-		return -1;
 	rte_tel_data_start_dict(d);
 	for (uint32_t i = from; i < node->config.nodes_max && shown < most; i++) {
 		if (several ? !node->peers[i].several : !node->peers[i].known)
@@ -353,16 +336,14 @@ tell_nodes(const char *params, struct rte_tel_data *d, bool several, uint32_t mo
 }
 
 static int
-tell_peers(const char *cmd, const char *params, struct rte_tel_data *d)
+tell_peers(const char *params, struct rte_tel_data *d)
 {
-	(void)cmd;
 	return tell_nodes(params, d, false, 32, add_peer); /* so many with long addresses fit */
 }
 
 static int
-tell_peer_counters(const char *cmd, const char *params, struct rte_tel_data *d)
+tell_peer_counters(const char *params, struct rte_tel_data *d)
 {
-	(void)cmd;
 	return tell_nodes(params, d, false, 16, add_peer_counters);
 }
 
@@ -395,11 +376,9 @@ add_link(struct rte_tel_data *d, unsigned number)
 }
 
 static int
-tell_links(const char *cmd, const char *params, struct rte_tel_data *d)
+tell_links(const char *params, struct rte_tel_data *d)
 {
-	(void)cmd, (void)params;
-	if (node == NULL)
-		return -1;
+	(void)params;
 	rte_tel_data_start_dict(d);
 	for (unsigned i = 0; i < node->link_count; i++)
 		add_link(d, i);
@@ -421,7 +400,7 @@ add_rails(struct rte_tel_data *d, uint32_t number)
 	for (uint32_t left = peer->links; left != 0; left &= left - 1) {
 		const unsigned link = (unsigned)__builtin_ctz(left);
 
-		address_text(peer, link, text);
+		link_peer_text(&node->config.links[link].link, &peer->addr[link], text);
 		snprintf(name, sizeof(name), "link%u_address", link);
 		rte_tel_data_add_dict_string(c, name, text);
 		snprintf(name, sizeof(name), "link%u_up", link);
@@ -432,9 +411,8 @@ add_rails(struct rte_tel_data *d, uint32_t number)
 }
 
 static int
-tell_rails(const char *cmd, const char *params, struct rte_tel_data *d)
+tell_rails(const char *params, struct rte_tel_data *d)
 {
-	(void)cmd;
 	return tell_nodes(params, d, true, 32, add_rails);
 }
 
@@ -510,8 +488,6 @@ tell_open(const char *params, struct rte_tel_data *d,
 {
 	uint32_t from = params ? (uint32_t)strtoul(params, NULL, 10) : 0, shown = 0;
 
-	if (node == NULL)
-		return -1;
 	rte_tel_data_start_dict(d);
 	for (uint32_t i = from; i < node->config.contexts && shown < 64; i++) {
 		if (node->channels[i].state == CHANNEL_CLOSED)
@@ -523,9 +499,8 @@ tell_open(const char *params, struct rte_tel_data *d,
 }
 
 static int
-tell_contexts(const char *cmd, const char *params, struct rte_tel_data *d)
+tell_contexts(const char *params, struct rte_tel_data *d)
 {
-	(void)cmd;
 	return tell_open(params, d, add_context);
 }
 
@@ -563,9 +538,8 @@ add_remote(struct rte_tel_data *d, const struct channel *ch)
 }
 
 static int
-tell_memory(const char *cmd, const char *params, struct rte_tel_data *d)
+tell_memory(const char *params, struct rte_tel_data *d)
 {
-	(void)cmd;
 	return tell_open(params, d, add_remote);
 }
 
@@ -594,13 +568,10 @@ add_region(struct rte_tel_data *d, const struct rma *rma, const struct region *r
 /* Add 64 of the regions, which are numbered through the tables of all lanes, from the number in
  * params on. Keys are secrets, and are not reported. */
 static int
-tell_regions(const char *cmd, const char *params, struct rte_tel_data *d)
+tell_regions(const char *params, struct rte_tel_data *d)
 {
 	uint32_t from = params ? (uint32_t)strtoul(params, NULL, 10) : 0, shown = 0;
 
-	(void)cmd;
-	if (node == NULL)
-		return -1;
 	uint32_t each = node->config.regions;
 
 	rte_tel_data_start_dict(d);
@@ -678,13 +649,10 @@ add_group(struct rte_tel_data *d, const struct groups *g, uint32_t place,
 /* Add 32 of the memberships, which are numbered through the tables of all lanes, from the number in
  * params on. Keys are secrets, and are not reported. */
 static int
-tell_groups(const char *cmd, const char *params, struct rte_tel_data *d)
+tell_groups(const char *params, struct rte_tel_data *d)
 {
 	uint32_t from = params ? (uint32_t)strtoul(params, NULL, 10) : 0, shown = 0;
 
-	(void)cmd;
-	if (node == NULL)
-		return -1;
 	uint32_t each = groups_places(group_lane(&node->engines[0])->groups);
 
 	rte_tel_data_start_dict(d);
@@ -707,7 +675,11 @@ tell_reload(const char *cmd, const char *params, struct rte_tel_data *d)
 	char error[512] = "";
 
 	(void)cmd, (void)params;
-	if (node == NULL)
+	pthread_mutex_lock(&lock);
+	const bool served = node != NULL;
+
+	pthread_mutex_unlock(&lock);
+	if (!served)
 		return -1;
 	const int e = reload(&r, error, sizeof(error));
 
@@ -720,37 +692,58 @@ tell_reload(const char *cmd, const char *params, struct rte_tel_data *d)
 	return 0;
 }
 
+static const struct {
+	const char *command;
+	int (*tell)(const char *params, struct rte_tel_data *d);
+	const char *help;
+} commands[] = {
+	{"/pmx/info", tell_info, "The node: name, link, limits, use."},
+	{"/pmx/stat", tell_stat, "All counters of engine and protocol."},
+	{"/pmx/drops", tell_drops, "Every reason for a lost frame."},
+	{"/pmx/peers", tell_peers, "Paths to peer nodes, 32 from node number N on. Parameter: N"},
+	{"/pmx/peer_counters", tell_peer_counters,
+		"Counters of peer nodes, 16 from node number N on. Parameter: N"},
+	{"/pmx/discovery", tell_discovery, "Seeds that answered, and how many nodes were found."},
+	{"/pmx/links", tell_links, "Links of this node: state and traffic. No parameters"},
+	{"/pmx/rails", tell_rails,
+		"Peers with several links, 32 from node number N on: which work. Parameter: N"},
+	{"/pmx/memory", tell_memory,
+		"Remote memory of open contexts, 64 from number N on. Parameter: N"},
+	{"/pmx/groups", tell_groups, "Members of groups here, 32 from number N on. Parameter: N"},
+	{"/pmx/regions", tell_regions,
+		"Memory that others may reach, 64 from number N on. Parameter: N"},
+	{"/pmx/contexts", tell_contexts, "Open contexts, 64 from number N on. Parameter: N"},
+};
+
+/* Answer a command of the table. */
+static int
+tell(const char *cmd, const char *params, struct rte_tel_data *d)
+{
+	int result = -1;
+
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; node != NULL && i < RTE_DIM(commands); i++) {
+		if (strcmp(commands[i].command, cmd) == 0)
+			result = commands[i].tell(params, d);
+	}
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
 void
 telemetry_serve(struct node *n)
 {
 	static bool registered;
 
+	pthread_mutex_lock(&lock);
 	node = n;
+	pthread_mutex_unlock(&lock);
 	if (registered || n == NULL)
 		return;
 	registered = true;
-	rte_telemetry_register_cmd("/pmx/info", tell_info, "The node: name, link, limits, use.");
-	rte_telemetry_register_cmd("/pmx/stat", tell_stat, "All counters of engine and protocol.");
-	rte_telemetry_register_cmd("/pmx/drops", tell_drops, "Every reason for a lost frame.");
-	rte_telemetry_register_cmd("/pmx/peers", tell_peers,
-		"Paths to peer nodes, 32 from node number N on. Parameter: N");
-	rte_telemetry_register_cmd("/pmx/peer_counters", tell_peer_counters,
-		"Counters of peer nodes, 16 from node number N on. Parameter: N");
-	rte_telemetry_register_cmd("/pmx/discovery", tell_discovery,
-		"Seeds that answered, and how many nodes were found.");
-	rte_telemetry_register_cmd("/pmx/links", tell_links,
-		"Links of this node: state and traffic. No parameters");
-	rte_telemetry_register_cmd("/pmx/rails", tell_rails,
-		"Peers with several links, 32 from node number N on: which work. Parameter: N");
-	rte_telemetry_register_cmd("/pmx/memory", tell_memory,
-		"Remote memory of open contexts, 64 from number N on. Parameter: N");
-	rte_telemetry_register_cmd("/pmx/groups", tell_groups,
-		"Members of groups here, 32 from number N on. Parameter: N");
-	rte_telemetry_register_cmd("/pmx/regions", tell_regions,
-		"Memory that others may reach, 64 from number N on. Parameter: N");
+	for (size_t i = 0; i < RTE_DIM(commands); i++)
+		rte_telemetry_register_cmd(commands[i].command, tell, commands[i].help);
 	rte_telemetry_register_cmd("/pmx/reload", tell_reload,
 		"Takes [nodes] of the configuration, and the files of [security], as they are now. "
 		"No parameters");
-	rte_telemetry_register_cmd("/pmx/contexts", tell_contexts,
-		"Open contexts, 64 from number N on. Parameter: N");
 }

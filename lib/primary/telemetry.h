@@ -8,7 +8,7 @@
 struct node;
 
 /* Register /pmx/... with rte_telemetry. Requests are answered for the node that was given last;
- * NULL: for none. */
+ * NULL: for none. None is being answered for the one before when this returns. */
 void telemetry_serve(struct node *n);
 
 #endif

@@ -74,12 +74,20 @@ grep -q "2 nodes found; all 1 seeds answer" "$dir/doctor" && ok discovery__docto
 # ------------------------------------------------------------------ one joins under load
 
 export PMX_ATTACH=thin
-start "$dir/respond.log" ip netns exec "${tag}1" "$build/app/pmx-perf" respond --idle yield --instance "$tag-1-1"
-responder=$last
-sleep 0.5
-start "$dir/load.log" ip netns exec "${tag}0" "$build/app/pmx-perf" latency --idle yield --sizes 64 --rounds 1e9 --to 1:1 --instance "$tag-0-0"
-load=$last
-sleep 1
+load() {
+	start "$dir/respond.log" ip netns exec "${tag}1" "$build/app/pmx-perf" respond --idle yield --instance "$tag-1-1"
+	responder=$last
+	sleep 0.5
+	start "$dir/load.log" ip netns exec "${tag}0" "$build/app/pmx-perf" latency --idle yield --sizes 64 --rounds 1e9 --to 1:1 --instance "$tag-0-0"
+	load=$last
+	sleep 1
+}
+load_goes_on() {
+	kill -0 "$load" 2>/dev/null && ok "$1" || not_ok "$1" "" "$dir/load.log"
+	end "$load" KILL
+	end "$responder" KILL
+}
+load
 config 3 3 10.9.0.1
 begin=$(date +%s%N)
 node 3 3 || not_ok discovery__joins "does not start" "$dir/3-3.log"
@@ -91,9 +99,7 @@ end=$(date +%s%N)
 joined && ok discovery__joins_under_load || not_ok discovery__joins_under_load "" "$dir/3-3.log"
 echo "# node 3 was known to nodes 0, 1 and 2 $(((end - ready) / 1000000)) ms after it was ready (looks at telemetry included; it started within $(((ready - begin) / 1000000)) ms)"
 ctl 2-2 ping 3 >"$dir/ping" 2>&1 && ok discovery__the_new_node_answers || not_ok discovery__the_new_node_answers "" "$dir/ping"
-kill -0 "$load" 2>/dev/null && ok discovery__the_load_goes_on || not_ok discovery__the_load_goes_on "" "$dir/load.log"
-end "$load" KILL
-end "$responder" KILL
+load_goes_on discovery__the_load_goes_on
 
 # ------------------------------------------------------------------ numbers and lives
 
@@ -117,13 +123,18 @@ moved() { knows 0-0 2 4 && knows 1-1 2 4 && knows 3-3 2 4; }
 check discovery__a_number_moves_with_its_node "$dir/2-4.log" moved
 wait_for 20 ctl 0-0 ping 2 >"$dir/ping" 2>&1 && ok discovery__and_answers_there || not_ok discovery__and_answers_there "" "$dir/ping"
 
-# another primary takes over: it knows what was found from the start
+# another primary takes over, under load: it knows what was found from the start, and learns none of it again
+load
 OPTIONS=(--take-over)
 old=${pids[1]}
 node 1 1 && wait_for 60 gone "$old" && ok discovery__taken_over || not_ok discovery__taken_over "" "$dir/1-1.log"
 pids[1]=$node_pid
 OPTIONS=()
 knows 1-1 0 0 && knows 1-1 3 3 && ok discovery__taken_over_with_all || not_ok discovery__taken_over_with_all "" <(ctl 1-1 peers)
+load_goes_on discovery__taken_over_under_load
+once() { [ "$(grep -c "discovery: node [023] .* found" "$dir/1-1.log")" -eq 3 ]; }
+answers() { ctl 1-1 doctor 2>&1 | grep -q "all 1 seeds answer"; }
+wait_for 30 answers && once && ok discovery__taken_over_and_learns_nothing_again || not_ok discovery__taken_over_and_learns_nothing_again "" "$dir/1-1.log"
 ctl 1-1 ping 3 >"$dir/ping" 2>&1 && ok discovery__taken_over_and_answers || not_ok discovery__taken_over_and_answers "" "$dir/ping"
 grep -q "is refused" "$dir/0-0.log" && not_ok discovery__taken_over_is_no_twin "" "$dir/0-0.log" || ok discovery__taken_over_is_no_twin
 

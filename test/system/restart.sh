@@ -124,13 +124,22 @@ kills() { # WAY
 	rm -f "$file"
 }
 
+# looks: ask for the primary's peers without end; each look that fails is a line
+looks() {
+	while :; do
+		"$build/app/pmx-ctl" --instance "${tag}0" peers >"$dir/look" 2>&1 || sed 's/^/failed: /' "$dir/look"
+	done
+}
+
 takeovers() {
-	local name=restart_takeover k pid line begun
+	local name=restart_takeover k pid line begun looker
 	file=$dir/takeover.file
 	rm -f "$dir/pauses"
 	apps thin "$file"
 	wait_for 60 "$restart" ready "$file" $((2 * applications)) || { not_ok "${name}__starts" "" "$dir/app0.log"; return; }
 	PMX_ATTACH=secondary start "$dir/again.log" "$build/test/secondaries" again "${tag}0"
+	start "$dir/looks.log" looks
+	looker=$last
 	all_move || not_ok "${name}__all_move" "" "$dir/app0.log"
 	for k in $(seq 1 "$rounds"); do
 		"$restart" times "$file" $((2 * applications)) >/dev/null
@@ -146,6 +155,13 @@ takeovers() {
 		line=$("$restart" times "$file" $((2 * applications)))
 		echo "${line##* } $begun" >>"$dir/pauses"
 	done
+	# who looks finds one primary of that name all the time, whatever the EAL calls itself
+	end "$looker"
+	[ ! -s "$dir/looks.log" ] && ok "${name}__each_look_is_answered" || not_ok "${name}__each_look_is_answered" "" "$dir/looks.log"
+	"$build/app/pmx-ctl" --instance "${tag}0" doctor >"$dir/doctor" 2>&1
+	grep -q "^FAIL\|leftover.*${tag}0" "$dir/doctor" && not_ok "${name}__doctor_finds_nothing_wrong" "" "$dir/doctor" || ok "${name}__doctor_finds_nothing_wrong"
+	[ "$("$build/app/pmx-exporter" --once --instance "${tag}0" | grep -c '^pmx_up{.*} 1')" -eq 1 ] && ok "${name}__exporter_has_its_name" ||
+		not_ok "${name}__exporter_has_its_name" ""
 	# nor need anyone wait until the one before has ended: here that takes long, and the name becomes a link later still
 	OPTIONS=(--take-over)
 	runtime=$RUNTIME_DIRECTORY/dpdk
@@ -169,7 +185,7 @@ os.unlink(f.name); os.rmdir(sys.argv[1]); f.close(); time.sleep(0.08); os.symlin
 	wait_for 60 grep -q '^again success' "$dir/again.log" && ok "${name}__a_secondary_comes_back" ||
 		not_ok "${name}__a_secondary_comes_back" "" "$dir/again.log"
 	# who looks for the name finds it, whatever the EAL calls itself now
-	wait_for 60 timeout 20 "$build/app/pmx-ctl" --instance "${tag}0" stat >/dev/null 2>&1 && ok "${name}__is_found_by_name" ||
+	timeout 20 "$build/app/pmx-ctl" --instance "${tag}0" stat >/dev/null 2>&1 && ok "${name}__is_found_by_name" ||
 		not_ok "${name}__is_found_by_name" "" "$dir/0.log"
 	if PMX_ATTACH=secondary timeout 60 "$build/test/thin" open "${tag}0" 15 >"$dir/secondary.log" 2>&1; then
 		ok "${name}__secondaries_attach"
