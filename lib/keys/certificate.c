@@ -175,7 +175,9 @@ int
 certificate_write(const char *path, const uint8_t in[CERTIFICATE_BYTES], char *error,
 	uint32_t error_len)
 {
+	uint8_t before[CERTIFICATE_BYTES];
 	char line[KEY_LINE_MAX], why[1];
+	struct certificate old, new;
 	enum key_file what;
 	const int there = key_file_look(path, &what, why, sizeof(why));
 
@@ -184,6 +186,13 @@ certificate_write(const char *path, const uint8_t in[CERTIFICATE_BYTES], char *e
 			"%s: something else than a certificate is there, and is not replaced: take "
 			"another name, or remove it",
 			path);
+	if (there == 0 && certificate_read(path, before, why, sizeof(why)) == 0 &&
+		certificate_parse(before, &old) && certificate_parse(in, &new) &&
+		old.node != new.node)
+		return key_fail(-EEXIST, error, error_len,
+			"%s: the certificate of node %u is there, and that of node %u does not "
+			"replace it: take another name, or remove it",
+			path, old.node, new.node);
 	key_line(KEY_FILE_CERTIFICATE, in, CERTIFICATE_BYTES, line);
 	return key_file_replace(path, line, strlen(line), error, error_len);
 }

@@ -136,6 +136,8 @@ look(const char *path, enum key_demand demand, char *text, enum key_file *what, 
 		return len;
 	if (len > 0 && text[len - 1] == '\n')
 		text[--len] = 0;
+	if (len > 0 && text[len - 1] == '\r')
+		text[--len] = 0;
 	while (len >= 0 && k < KEY_FILE_PUBLIC &&
 		strncmp(text, kinds[k].word, strlen(kinds[k].word)) != 0)
 		k++;
@@ -167,9 +169,11 @@ key_file_line(enum key_file what, const char *path, uint8_t *out, size_t bytes, 
 	const size_t word = strlen(kinds[what].word);
 	char text[KEY_LINE_MAX];
 	enum key_file found;
-	int result = look(path, what <= KEY_FILE_CLUSTER ? KEY_SECRET : KEY_ANYBODYS, text, &found,
-		error, error_len);
+	int result = look(path, KEY_ANYBODYS, text, &found, error, error_len);
 
+	/* who gives a wrong file need not hear of its mode */
+	if (result >= 0 && found == what && what <= KEY_FILE_CLUSTER)
+		result = look(path, KEY_SECRET, text, &found, error, error_len);
 	if (result >= 0 && found != what)
 		result = key_fail(-EINVAL, error, error_len, "%s: it is %s, and %s is needed", path,
 			kinds[found].name, kinds[what].name);

@@ -70,7 +70,7 @@ int key_file_look(const char *path, enum key_file *what, char *error, uint32_t e
 /* Read a secret of that kind. Return 0; -EPERM if group or others may read or write the file (mode
  * or ACL), or if it belongs to neither the effective user nor root; -EINVAL if it is no regular
  * file, of another kind or not as it was written; or -errno. Symbolic links are followed, and what
- * counts is the file that they lead to. */
+ * counts is the file that they lead to. Its line may end as one of Windows does. */
 int key_read(enum key_kind kind, const char *path, uint8_t secret[KEY_BYTES], char *error,
 	uint32_t error_len);
 /* Read a file of a public key alone. Anyone may read and write it. Return 0, -EINVAL or -errno. */
@@ -131,8 +131,8 @@ int certificate_read(const char *path, uint8_t out[CERTIFICATE_BYTES], char *err
 	uint32_t error_len);
 /* Write a file of mode 0644, whatever the umask is. A certificate that is there is replaced by a
  * rename: who reads sees the one or the other, and a symbolic link becomes a file. Return 0;
- * -EEXIST if something else than a certificate is there, which stays; or -errno. Of two at once the
- * later one stays. */
+ * -EEXIST if something else than a certificate of that node is there, which stays; or -errno. Of
+ * two at once the later one stays. */
 int certificate_write(const char *path, const uint8_t in[CERTIFICATE_BYTES], char *error,
 	uint32_t error_len);
 

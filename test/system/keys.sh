@@ -111,6 +111,7 @@ code=0
 [ $code = 1 ] && grep -q '^state *forged' "$log" && ok keys__show_forged || not_ok keys__show_forged "exit code $code" "$log"
 says certify_forged 1 'another authority signed this certificate' certify --authority authority.key --node 4 forged.cert -w new.cert
 
+says certify_over_another_node 1 'node.cert: the certificate of node 3 is there, and that of node 4 does not replace it' certify --authority authority.key --node 4 "$node" -w node.cert
 says certify_over_a_secret 1 'node.key: something else than a certificate is there' certify --authority authority.key --node 3 node.pub -w node.key
 grep -q '^pmx-node-secret ' node.key && ok keys__certify_leaves_a_secret || not_ok keys__certify_leaves_a_secret ""
 says certify_by_a_node 1 'the secret of a node, and the secret of an authority is needed' certify --authority node.key --node 3 node.pub -w new.cert

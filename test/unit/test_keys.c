@@ -322,6 +322,19 @@ key_read__of_another_kind(void **state)
 	refused(KEY_NODE, "cert", -EINVAL, "it is a certificate");
 	put("public", "hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmo=\n", 0600);
 	refused(KEY_NODE, "public", -EINVAL, "it is a public key");
+	/* of a wrong file its mode is not what is wrong */
+	chmod(at("public"), 0644);
+	refused(KEY_NODE, "public", -EINVAL, "it is a public key");
+}
+
+static void
+key_read__a_line_of_windows(void **state)
+{
+	uint8_t secret[KEY_BYTES];
+
+	(void)state;
+	put("key", "pmx-node-secret hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmo=\r\n", 0600);
+	assert_int_equal(key_read(KEY_NODE, at("key"), secret, KEYS_SAY), 0);
 }
 
 static void
@@ -339,7 +352,7 @@ key_read__what_was_cut_or_changed(void **state)
 		"pmx-node-secret  hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmo=\n",
 		"pmx-node-secret\thSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmo=\n",
 		"pmx-node-secret hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmo= \n",
-		"pmx-node-secret hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmo=\r\n",
+		"pmx-node-secret hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmo=\r\r\n",
 		"pmx-node-secret hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmo=\n\n",
 		"pmx-node-secret hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmo=\n# mine\n",
 		"pmx-node-secret hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmo",
@@ -425,6 +438,7 @@ main(void)
 		KEYS_CASE(key_read__of_another_user),
 		KEYS_CASE(key_read__what_is_no_file),
 		KEYS_CASE(key_read__of_another_kind),
+		KEYS_CASE(key_read__a_line_of_windows),
 		KEYS_CASE(key_read__what_was_cut_or_changed),
 		KEYS_CASE(key_read__a_short_place_for_the_error),
 		KEYS_CASE(key_read_public__alone),

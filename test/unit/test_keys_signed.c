@@ -251,12 +251,15 @@ certificate_write__and_read(void **state)
 	assert_int_equal(certificate_read(at("cert"), bytes, KEYS_SAY), 0);
 	assert_memory_equal(bytes, hex(GOLDEN), CERTIFICATE_BYTES);
 	/* the next one takes its place, and nothing else is left in the folder */
-	bytes[3]++;
+	bytes[4]++;
 	umask(0);
 	assert_int_equal(certificate_write(at("cert"), bytes, KEYS_SAY), 0);
 	assert_int_equal(mode_of("cert"), S_IFREG | 0644);
 	assert_int_equal(certificate_read(at("cert"), bytes, KEYS_SAY), 0);
-	assert_int_equal(bytes[3], 4);
+	assert_int_equal(bytes[4], 'i');
+	/* but not that of another node */
+	bytes[3]++;
+	assert_int_equal(certificate_write(at("cert"), bytes, KEYS_SAY), -EEXIST);
 	assert_int_equal(unlink(at("cert")), 0);
 	assert_int_equal(rmdir(keys_dir), 0);
 	assert_int_equal(mkdir(keys_dir, 0700), 0);
