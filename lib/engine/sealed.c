@@ -132,8 +132,7 @@ begin(struct engine *e, uint16_t node)
 {
 	ENGINE_COUNT(e, keys_begun);
 	send_held(e, node);
-	if (mail_room(e->sealed, node, SEALED_BEGUN) != NULL)
-		mail_post(e->sealed);
+	atomic_fetch_add_explicit(&e->sealed->peers[node].begun, 1, memory_order_release);
 }
 
 /* ------------------------------------------------------------------ messages of handshakes */
@@ -319,7 +318,7 @@ sealed_in(struct engine *e, struct rte_mbuf *m)
 
 /* ------------------------------------------------------------------ send */
 
-/* Keep a HELLO until there are keys: note 1. Only the last one counts. */
+/* Keep a HELLO until there are keys: note 1. Only the last one counts. NULL: no more. */
 static void
 hold(struct sealed_peer *p, unsigned link, struct rte_mbuf *m)
 {
@@ -463,13 +462,10 @@ static void
 give_up_keys(struct engine *e, struct command *cmd)
 {
 	struct sealed_peer *p = &e->sealed->peers[cmd->node];
-	const bool all = cmd->op == COMMAND_KEYS_ALL;
 
-	keyring_take(&p->gate.keys, all, e->now, e->sealed->hz, cmd->old_keys);
-	if (all) {
-		rte_pktmbuf_free(p->held);
-		p->held = NULL;
-	}
+	keyring_take(&p->gate.keys, cmd->op == COMMAND_KEYS_ALL, e->now, e->sealed->hz,
+		cmd->old_keys);
+	hold(p, 0, NULL);
 }
 
 void

@@ -27,7 +27,6 @@ enum sealed_news {
 	SEALED_MESSAGE,  /* of a handshake */
 	SEALED_WANTED,   /* keys for frames to the node */
 	SEALED_UNSEALED, /* the same, and one without a seal came in the node's name */
-	SEALED_BEGUN,    /* a frame came with keys that the node had asked for */
 };
 
 /* News of a lane for the keeper. */
@@ -41,6 +40,8 @@ struct sealed_mail {
 /* The state of a peer in a lane. */
 struct sealed_peer {
 	struct gate gate;
+	/* how often a frame came with new keys that the node had asked for; the keeper reads it */
+	_Atomic uint32_t begun;
 	struct rte_mbuf *held; /* note 1 */
 	uint8_t held_link;
 	uint8_t turn; /* of its links, for messages of handshakes */

@@ -31,6 +31,7 @@
 
 #define COOKIE_SECRET_US 120000000
 #define RETIRE_US        10000000
+#define AGAIN_US         1000000  /* to a lane that did not answer */
 #define SEALED_ATTEMPTS  3        /* to agree on keys by those that there are */
 #define CLAIM_US         60000000 /* so long people are told of it */
 
@@ -38,6 +39,8 @@ struct peer_keys {
 	struct handshake_peer handshake;
 	uint64_t agreed_at; /* us; 0: never */
 	bool begun;         /* a frame has come, or may be sent, with keys of then or before */
+	uint32_t heard;     /* of the lanes' struct sealed_peer.begun */
+	bool ends;          /* all keys are to go, and a lane did not answer */
 	bool pruned;        /* the keys before those are gone */
 	bool listed;        /* in struct keeper.asking */
 };
@@ -272,6 +275,22 @@ set_peer_key(struct keeper *k, uint16_t node)
 	return true;
 }
 
+/* Note whether frames have come with keys that the peer had asked for. */
+static void
+hear(struct keeper *k, uint16_t node)
+{
+	struct peer_keys *p = &k->peers[node];
+	uint32_t begun = 0;
+
+	for (uint32_t lane = 0; lane < k->node->config.lanes; lane++)
+		begun += atomic_load(&k->node->engines[lane].sealed->peers[node].begun);
+	if (begun == p->heard)
+		return;
+	p->heard = begun;
+	p->begun = true;
+	handshake_begun(&p->handshake);
+}
+
 /* ------------------------------------------------------------------ commands to lanes */
 
 /* Give the lanes their parts of new keys, if the nodes have agreed on some, and send what is to be
@@ -306,18 +325,27 @@ tell_lanes_of(struct keeper *k, uint16_t node, const struct handshake_result *r,
 	}
 }
 
+/* Have the lanes give up the node's old keys, or all, and the HELLO that waits for some. */
 static void
 retire(struct keeper *k, uint16_t node, enum command_op op)
 {
+	struct peer_keys *p = &k->peers[node];
+	bool done = true;
+
 	for (uint32_t lane = 0; lane < k->node->config.lanes; lane++) {
 		struct command cmd = {.op = op, .ctx = (uint16_t)lane, .node = node};
 
 		if (node_command(k->node, &cmd, true) == 0)
 			keyring_free_old(cmd.old_keys);
+		else
+			done = false;
 	}
 	if (op == COMMAND_KEYS_ALL) {
-		k->peers[node].agreed_at = 0;
-		k->peers[node].begun = false;
+		p->agreed_at = 0;
+		hear(k, node);
+		p->begun = false;
+		p->ends = !done;
+		k->retire_at = done ? k->retire_at : (uint64_t)clock_us() + AGAIN_US;
 	}
 }
 
@@ -345,16 +373,13 @@ take_mail(struct keeper *k, const struct sealed_mail *m)
 	struct handshake_peer *p = &k->peers[m->node].handshake;
 	struct handshake_result r;
 
+	hear(k, m->node);
 	if (!p->has_key) /* discovery may have found the node since */
 		set_peer_key(k, m->node);
 	switch (m->news) {
 	case SEALED_MESSAGE:
 		handshake_message(&k->self, p, time_now(), m->message, m->len, &r);
 		break;
-	case SEALED_BEGUN:
-		handshake_begun(p);
-		k->peers[m->node].begun = true;
-		return;
 	case SEALED_UNSEALED:
 		handshake_unsealed(p, time_now());
 		/* fallthrough */
@@ -394,6 +419,7 @@ tick(struct keeper *k)
 		const uint16_t node = k->asking[i];
 		struct handshake_result r;
 
+		hear(k, node);
 		handshake_tick(&k->self, &k->peers[node].handshake, time_now(), &r);
 		act(k, node, &r, k->peers[node].handshake.attempts > SEALED_ATTEMPTS);
 		if (k->peers[node].handshake.asking) {
@@ -402,6 +428,8 @@ tick(struct keeper *k)
 		}
 		k->peers[node].listed = false;
 		k->asking[i] = k->asking[--k->asking_count];
+		if (k->peers[node].agreed_at == 0)
+			retire(k, node, COMMAND_KEYS_OLD);
 	}
 }
 
@@ -427,9 +455,10 @@ look_after(struct keeper *k, uint64_t now)
 	k->retire_at = now + RETIRE_US;
 	for (uint32_t i = 0; i < nodes && !atomic_load(&k->stop); i++) {
 		struct peer_keys *p = &k->peers[i];
-
 		const uint64_t age = p->agreed_at != 0 ? (now - p->agreed_at) / 1000000 : 0;
 
+		if (p->ends)
+			retire(k, (uint16_t)i, COMMAND_KEYS_ALL);
 		/* those of before are too old first */
 		if (age < KEYRING_DEAD_S && (p->pruned || age < KEYRING_DEAD_S - KEYRING_SOON_S))
 			continue;
@@ -591,6 +620,29 @@ keeper_unlock(struct node *n)
 		pthread_mutex_unlock(&n->keeper->lock);
 }
 
+/* Take the key that a peer must have now. Keys agreed on with it end if that is another one, or if
+ * they are to end. */
+static void
+renew(struct keeper *k, uint16_t node, bool end)
+{
+	struct peer_keys *p = &k->peers[node];
+
+	if (!set_peer_key(k, node) && !end)
+		return;
+	if (end)
+		handshake_peer_key(&p->handshake,
+			p->handshake.pinned ? p->handshake.public_key : NULL);
+	if (p->agreed_at != 0)
+		retire(k, node, COMMAND_KEYS_ALL);
+}
+
+void
+keeper_peer_changed(struct node *n, uint16_t node)
+{
+	if (n->keeper != NULL)
+		renew(n->keeper, node, false);
+}
+
 int
 keeper_reload(struct node *n, const struct config *files, char *error, uint32_t error_len)
 {
@@ -615,6 +667,7 @@ keeper_reload(struct node *n, const struct config *files, char *error, uint32_t 
 	tell_lanes(k);
 	for (uint32_t i = 0; e == 0 && i < c.nodes_max; i++) {
 		struct handshake_peer *p = &k->peers[i].handshake;
+		hear(k, (uint16_t)i);
 		/* who has only answered here does not know its peer's key but from its question */
 		const bool bad = (p->has_key && handshake_revoked(&k->self, p->public_key)) ||
 			(k->peers[i].agreed_at != 0 && handshake_revoked(&k->self, p->agreed_key));
@@ -622,12 +675,7 @@ keeper_reload(struct node *n, const struct config *files, char *error, uint32_t 
 		/* what was wrong may be mended: ask again */
 		if (p->trouble != HANDSHAKE_FINE)
 			handshake_peer_key(p, p->pinned ? p->public_key : NULL);
-		if (!set_peer_key(k, (uint16_t)i) && !all && !bad)
-			continue;
-		if (all || bad)
-			handshake_peer_key(p, p->pinned ? p->public_key : NULL);
-		if (k->peers[i].agreed_at != 0)
-			retire(k, (uint16_t)i, COMMAND_KEYS_ALL);
+		renew(k, (uint16_t)i, all || bad);
 	}
 	return e;
 }
@@ -644,6 +692,7 @@ keeper_view(const struct node *n, uint16_t node, struct keeper_view *out)
 	const struct peer_keys *p = &k->peers[node];
 	const uint64_t age = (uint64_t)clock_us() - p->agreed_at;
 
+	hear(k, node);
 	const uint64_t claimed = (uint64_t)clock_us() - p->handshake.claim_at;
 
 	*out = (struct keeper_view){

@@ -19,6 +19,9 @@ void keeper_end(struct node *n);
 /* Keep the keeper from n->config.peers while these change. */
 void keeper_lock(struct node *n);
 void keeper_unlock(struct node *n);
+/* Take the key that a peer must have by n->config.peers, which has changed. What was agreed on with
+ * another one ends. While lanes poll, with the lock. */
+void keeper_peer_changed(struct node *n, uint16_t node);
 /* Take keys and files as they are now in n->config, whose peers have changed already, and in
  * `files`, of which [security] counts. Keys that are agreed on with a peer whose key is another
  * one, or is revoked, end. While lanes poll, with the lock. Return 0, or -errno and a sentence:

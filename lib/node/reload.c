@@ -318,6 +318,8 @@ reload_take_found(const struct reload_found *found, uint32_t count, char *error,
 			begin_again(n);
 		node_resume(n);
 	}
+	for (uint32_t i = 0; e == 0 && i < count; i++)
+		keeper_peer_changed(n, found[i].number);
 	if (n != NULL)
 		keeper_unlock(n);
 	pthread_mutex_unlock(&running.lock);

@@ -266,7 +266,7 @@ def check_keys():
     members = set()
     for name in names_of("lib/*/*.h") + names_of("lib/*/*.c") + names_of("lib/engine/*/*/*.[ch]"):
         members.update(re.findall(r"(?:->|\.)(\w+)", read(name)))
-    named = re.compile(r"(?<![\w./])((node|engine|link|proto|limits|access)\.([a-z]\w*))(?![\w.(/]*\w)")
+    named = re.compile(r"(?<![\w./])((node|engine|link|proto|limits|access|discovery|security)\.([a-z]\w*))(?![\w.(/]*\w)")
     for name in PAGES + MANUALS + HEADERS:
         text = prose(name) if name.endswith(".md") else manual(name)
         for m in named.finditer(text):
@@ -276,6 +276,11 @@ def check_keys():
             if section in ("node", "engine", "link") and member in members:
                 continue  # a member of such a structure
             yield "%s: there is no key %s" % (place(name, text, m.start()), word)
+    there = re.search(r"known\[\] = \{(.*?)\}", read("lib/node/config_file.c"), re.S).group(1)
+    told = re.search(r"^- Sections: (.*?)\.$", read("doc/reference/configuration.md"), re.M | re.S).group(1)
+    for section in re.findall(r'"(\w+)"', there):
+        if "`[%s]`" % section not in told:
+            yield "doc/reference/configuration.md: its list of sections has no [%s]" % section
     own = {k.split(".")[1] for k in keys} | {"file"}
     for name in ("doc/reference/configuration.md",):
         text = blanked(GENERATED, prose(name))
