@@ -14,6 +14,8 @@
  *                                            i % pairs to the peer's context of that number
  *   fan=1                                    plain: context i % pairs sends its messages to so many
  *                                            contexts of the other node in turn
+ *   acks=N                                   messages to an Ack; by default as many as come in its
+ *                                            delay when messages follow each other at once
  *   copies=0                                 1: plain messages, of at most 64 bytes, are sent by
  *                                            pmx_send_copy
  *   bursts=1000  matching=client|engine  limits=LINES of the configuration
@@ -36,6 +38,7 @@ static uint32_t message_len = 64;
 static unsigned at_once = BURST, pairs = 1, fan = 1;
 static unsigned copies; /* plain messages are sent by pmx_send_copy, not in buffers */
 static unsigned turn;   /* the sender whose turn it is */
+static unsigned acks;   /* messages to an Ack; 0: not given */
 
 static const char *matching = "client";
 
@@ -385,7 +388,7 @@ open_flows(void)
 static unsigned
 acks_every(void)
 {
-	return pairs * fan < 8 ? 32 : pairs * fan < 64 ? 8 : 1;
+	return acks != 0 ? acks : pairs * fan < 8 ? 32 : pairs * fan < 64 ? 8 : 1;
 }
 
 static int
@@ -638,8 +641,8 @@ option_set(const char *text, unsigned *bursts, const char **kind, const char **m
 		const char **word;
 	} options[] = {{"kind", NULL, kind}, {"bytes", &message_len, NULL},
 		{"at_once", &at_once, NULL}, {"pairs", &pairs, NULL}, {"fan", &fan, NULL},
-		{"copies", &copies, NULL}, {"bursts", bursts, NULL}, {"matching", NULL, &matching},
-		{"limits", NULL, more}};
+		{"copies", &copies, NULL}, {"acks", &acks, NULL}, {"bursts", bursts, NULL},
+		{"matching", NULL, &matching}, {"limits", NULL, more}};
 	const char *value = strchr(text, '=');
 
 	for (size_t i = 0; value != NULL && i < sizeof(options) / sizeof(options[0]); i++) {
