@@ -312,46 +312,50 @@ open_in(struct session *s, const char *name, unsigned directory, char *path, cha
 	return -1;
 }
 
-/* Keep of two sessions with the primaries of a take-over the one that answers: first the older
- * primary does, then the other one, and for some milliseconds between neither. */
-static void
-keep_one(struct session *s, struct session *other)
+static bool
+answers(struct session *s)
 {
-	static const char question[] = "/pmx/info";
 	char unused[CTL_ERROR_MAX];
+	json_t *info = ask_once(s, "/pmx/info", unused);
 
-	for (unsigned ms = 0; s->pid != other->pid && ms < TAKE_OVER_MS; ms++) {
-		json_t *one = ask_once(s, question, unused),
-		       *two = one != NULL ? NULL : ask_once(other, question, unused);
-		const struct session kept = two != NULL ? *other : *s;
+	json_decref(info);
+	return info != NULL;
+}
 
-		if (two != NULL) {
-			*other = *s;
-			*s = kept;
-		}
-		json_decref(one);
-		json_decref(two);
-		if (one != NULL || two != NULL)
-			break;
-		usleep(1000);
-	}
-	session_close(other);
+/* Connect to the primary of that name; of the two of a take-over, to the one that answers. Return
+ * as open_in(), and in *ready whether it answers. */
+static int
+open_one(struct session *s, const char *name, char *path, char *error, bool *ready)
+{
+	char other_path[CTL_PATH_MAX], other_error[CTL_ERROR_MAX];
+	struct session other;
+	const int code = open_in(s, name, 0, path, error);
+
+	*ready = code == 0 && answers(s);
+	if (*ready || open_in(&other, name, 1, other_path, other_error) != 0)
+		return code;
+	*ready = answers(&other);
+	if (code == 0)
+		session_close(*ready ? s : &other);
+	if (code != 0 || *ready)
+		*s = other;
+	return 0;
 }
 
 int
 session_open(struct session *s, const char *name, char *error)
 {
-	struct session other;
-	char path[CTL_PATH_MAX], other_path[CTL_PATH_MAX], other_error[CTL_ERROR_MAX];
-	const int code = open_in(s, name, 0, path, error);
-	int unused;
+	char path[CTL_PATH_MAX];
+	int code, unused;
+	bool ready;
 
-	if (open_in(&other, name, 1, other_path, other_error) == 0) {
-		if (code == 0)
-			keep_one(s, &other);
-		else
-			*s = other;
-		return 0;
+	for (unsigned ms = 0;; ms++) {
+		code = open_one(s, name, path, error, &ready);
+		/* while one takes over from the other, neither answers for some milliseconds */
+		if (code != 0 || ready || ms == TAKE_OVER_MS)
+			break;
+		session_close(s);
+		usleep(1000);
 	}
 	if (code <= 0)
 		return code;
