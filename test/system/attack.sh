@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Usage: attack.sh BUILD_DIR
+# Usage: attack.sh BUILD_DIR [floods]
 # Two primaries and somebody without a key on one segment, who sees and sends whatever there is (attack.py), in each security.mode.
+# floods: what the two have beside somebody who sends as fast as he can, and beside a node that lies, as a share of what they have else.
 set -u
 . "$(dirname "$0")/common.bash"
 
@@ -194,17 +195,24 @@ beside_liar() {
 	share "attack__${mode}_goodput_liar" "$2" "${all[@]}"
 }
 
+# beside_floods: messages a second of the two nodes, beside each of those who take what they can
+beside_floods() {
+	goodput frames "${TURNS:-3}" 0.9
+	[ "$mode" = off ] || goodput init "${TURNS:-3}" 0.9
+	if node 2; then
+		beside_liar "${TURNS:-3}" 0.5
+		stop 2
+	else
+		not_ok "attack__${mode}_start_2" ""
+	fi
+}
+
 # what of the cases the default tier has
 declare -A cases=([off]="blind forge seen_nack seen_reset" [auth]="forge lying_credit")
 cases[seal]="forge replay lying_ack cut unsealed_hello init_flood"
 
-for mode in ${MODES:-off auth seal}; do
-	rm -f "$dir/attack.log"
-	start_fed "$dir/attack.log" ip netns exec "${tag}x" python3 "$here/attack.py" vx "$mode" "$build" "$tag" "${mac[0]}" "${mac[1]}"
-	attack=$to attacker=$last
-	wait_for 20 grep -q listening "$dir/attack.log"
-	node 0 && node 1 || { not_ok "attack__${mode}_start" ""; continue; }
-	meets || not_ok "attack__${mode}_traffic" "" "$dir/figure.log"
+# attacks: each case, of which none may succeed
+attacks() {
 	tell old
 	stop 0 1
 	node 0 && node 1 || not_ok "attack__${mode}_restart" ""
@@ -224,19 +232,19 @@ for mode in ${MODES:-off auth seal}; do
 		full || [ "$mode" = seal ] && begins_under init
 		full || [ "$mode" = seal ] && begins_under race
 	fi
-	if full; then
-		if [ "$mode" = off ]; then # what has succeeded has not left much of these lives
-			stop 0 1
-			node 0 && node 1 && meets || not_ok "attack__${mode}_restart" ""
-		fi
-		goodput frames "${TURNS:-7}" 0.9
-		[ "$mode" = off ] || goodput init "${TURNS:-7}" 0.9
-		if node 2; then
-			beside_liar "${TURNS:-7}" 0.5
-			stop 2
-		else
-			not_ok "attack__${mode}_start_2" ""
-		fi
+}
+
+for mode in ${MODES:-off auth seal}; do
+	rm -f "$dir/attack.log"
+	start_fed "$dir/attack.log" ip netns exec "${tag}x" python3 "$here/attack.py" vx "$mode" "$build" "$tag" "${mac[0]}" "${mac[1]}"
+	attack=$to attacker=$last
+	wait_for 20 grep -q listening "$dir/attack.log"
+	node 0 && node 1 || { not_ok "attack__${mode}_start" ""; continue; }
+	meets || not_ok "attack__${mode}_traffic" "" "$dir/figure.log"
+	if [ "${2:-}" = floods ]; then
+		beside_floods
+	else
+		attacks
 	fi
 	stop 0 1
 	echo quit >&"$attack"
