@@ -148,12 +148,12 @@ kill -0 "$daemon" 2>/dev/null && ok thin__primary_lives || not_ok thin__primary_
 # and what a thin client costs comes in each of six turns. test/bench/thin.sh prints the figures.
 if full && [[ $build != *asan* ]]; then # it compares times, though of the same seconds
 	measure() { # WAY: ns
-		local program=$thin run=(taskset -c 1 "${user[@]}") where=$sock
-		[ "$1" = thin ] || { program=$full run=(taskset -c 1 timeout -k 5 60) where=${tag}0; }
-		PMX_ATTACH=$1 start "$dir/serve.log" "${run[@]}" "$program" serve "$where" 4
+		local run=(taskset -c 1 "${user[@]}") where=$sock
+		[ "$1" = thin ] || { run=(taskset -c 1 timeout -k 5 60) where=${tag}0; }
+		PMX_ATTACH=$1 start "$dir/serve.log" "${run[@]}" "$thin" serve "$where" 4
 		server=$last
 		wait_for 60 grep -q serving "$dir/serve.log" || return 1
-		PMX_ATTACH=$1 "${run[@]}" "$program" ping "$where" 5 0:4 64 "$rounds"
+		PMX_ATTACH=$1 "${run[@]}" "$thin" ping "$where" 5 0:4 64 "$rounds"
 		wait "$server"
 	}
 	verdict=bad before=$(measure secondary)
