@@ -8,6 +8,7 @@
 #include "core/proto/proto.h"
 #include "core/wire/wire.h"
 #include "ctl.h"
+#include "engine/lane.h"
 
 uint64_t
 round_trips_below(const json_t *trips, double share)
@@ -118,6 +119,10 @@ peer_drops(const json_t *peer)
 	for (unsigned i = 0; i < PROTO_PEER_COUNTER_COUNT; i++) {
 		if (strncmp(proto_peer_counter_info[i].name, "drop_", 5) == 0)
 			sum += get_u64(peer, proto_peer_counter_info[i].name);
+	}
+	for (unsigned i = 0; i < SEALED_COUNTER_COUNT; i++) {
+		if (strncmp(sealed_counter_info[i]->name, "drop_", 5) == 0)
+			sum += get_u64(peer, sealed_counter_info[i]->name);
 	}
 	return sum;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/proto/proto.h"
+#include "engine/lane.h"
 #include "exporter.h"
 #include "pmx-ctl/ctl.h"
 
@@ -286,6 +287,13 @@ put_peers(const struct writer *w)
 		peer_window_used);
 	for (unsigned i = 0; i < PROTO_PEER_COUNTER_COUNT; i++) {
 		const struct proto_counter_info *c = &proto_peer_counter_info[i];
+		char name[64];
+
+		snprintf(name, sizeof(name), "peer_%s", c->name);
+		put_of_peers(w, name, "counter", c->help, c->name, NULL);
+	}
+	for (unsigned i = 0; i < SEALED_COUNTER_COUNT; i++) {
+		const struct proto_counter_info *c = sealed_counter_info[i];
 		char name[64];
 
 		snprintf(name, sizeof(name), "peer_%s", c->name);

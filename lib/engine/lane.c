@@ -12,6 +12,12 @@ const struct proto_counter_info engine_counter_info[ENGINE_COUNTER_COUNT] = {
 #undef ENGINE_COUNTER_INFO
 };
 
+const struct proto_counter_info *const sealed_counter_info[SEALED_COUNTER_COUNT] = {
+#define SEALED_COUNTER_INFO(name) &engine_counter_info[ENGINE_##name],
+	SEALED_COUNTERS(SEALED_COUNTER_INFO)
+#undef SEALED_COUNTER_INFO
+};
+
 void
 engine_wake(struct engine *e)
 {

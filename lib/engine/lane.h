@@ -116,6 +116,25 @@ enum engine_counter {
 };
 extern const struct proto_counter_info engine_counter_info[ENGINE_COUNTER_COUNT];
 
+/* Those that are also counted for each peer, of frames in its name, where security.mode is not
+ * off. */
+#define SEALED_COUNTERS(X)                                                                         \
+	X(drop_unsealed)                                                                           \
+	X(drop_key)                                                                                \
+	X(drop_auth)                                                                               \
+	X(drop_replay)                                                                             \
+	X(drop_handshake)                                                                          \
+	X(keys_begun)                                                                              \
+	X(cookies)
+
+enum sealed_counter {
+#define SEALED_COUNTER_ENUM(name) SEALED_##name,
+	SEALED_COUNTERS(SEALED_COUNTER_ENUM) /* one for each */
+#undef SEALED_COUNTER_ENUM
+	SEALED_COUNTER_COUNT
+};
+extern const struct proto_counter_info *const sealed_counter_info[SEALED_COUNTER_COUNT];
+
 /* The private area of each mbuf. The number never changes; the other fields are set while the mbuf
  * heads a local message on its way. */
 struct buf_priv {

@@ -13,6 +13,13 @@
 #include "engine/frame.h"
 #include "engine/sealed.h"
 
+/* Count for the node, and for a peer below nodes_max. */
+#define COUNT_OF(e, node, name)                                                                    \
+	do {                                                                                       \
+		ENGINE_COUNT(e, name);                                                             \
+		(e)->sealed->peers[node].counters[SEALED_##name]++;                                \
+	} while (0)
+
 int
 sealed_make(struct engine *e, enum seal_mode mode, int keeper)
 {
@@ -130,7 +137,7 @@ send_held(struct engine *e, uint16_t node)
 static __rte_noinline void
 begin(struct engine *e, uint16_t node)
 {
-	ENGINE_COUNT(e, keys_begun);
+	COUNT_OF(e, node, keys_begun);
 	send_held(e, node);
 	atomic_fetch_add_explicit(&e->sealed->peers[node].begun, 1, memory_order_release);
 }
@@ -203,7 +210,7 @@ take_message(struct engine *e, uint16_t node, const void *message, uint32_t len,
 	case GATE_COOKIE:
 		handshake_cookie_put(message, cookie, out);
 		send_message(e, node, out, sizeof(out), true);
-		ENGINE_COUNT(e, cookies);
+		COUNT_OF(e, node, cookies);
 		return false;
 	case GATE_TELL:
 		return tell(e, node, message);
@@ -224,7 +231,7 @@ handshake_in(struct engine *e, uint16_t node, const struct wire_hdr *h, uint32_t
 	if (!may_have_keys(e, node) || wire_be16(h->dst_node) != e->node->config.id ||
 		wire_be16(h->payload_len) != len || !handshake_check(h + 1, len, mac1_key) ||
 		!take_message(e, node, h + 1, len, sealed))
-		ENGINE_COUNT(e, drop_handshake);
+		COUNT_OF(e, node, drop_handshake);
 }
 
 /* ------------------------------------------------------------------ receive */
@@ -240,9 +247,9 @@ keys_of(struct engine *e, uint16_t node, const struct wire_hdr *h)
 	if (likely(k != NULL))
 		return k;
 	if (h->type == WIRE_HELLO && h->session == 0)
-		ENGINE_COUNT(e, drop_unsealed);
+		COUNT_OF(e, node, drop_unsealed);
 	else
-		ENGINE_COUNT(e, drop_key);
+		COUNT_OF(e, node, drop_key);
 	if (why == GATE_SHOW) /* to the lane that the frame is of: it is in the key's number */
 		show_keys(e, node, (uint16_t)(wire_be32(h->session) % HANDSHAKE_LANES_MAX));
 	else if (why != GATE_NO_KEY)
@@ -298,11 +305,11 @@ sealed_in(struct engine *e, struct rte_mbuf *m)
 	case SEAL_OK:
 		break;
 	case SEAL_REPLAYED:
-		ENGINE_COUNT(e, drop_replay);
+		COUNT_OF(e, node, drop_replay);
 		return drop(m);
 	case SEAL_SHORT:
 	case SEAL_FORGED:
-		ENGINE_COUNT(e, drop_auth);
+		COUNT_OF(e, node, drop_auth);
 		return drop(m);
 	}
 	if (unlikely(begun))
@@ -440,7 +447,7 @@ sealed_out(struct engine *e, unsigned link, struct tx_queue *q)
 static void
 begin_keys(struct engine *e, uint16_t node, uint8_t lanes)
 {
-	ENGINE_COUNT(e, keys_begun);
+	COUNT_OF(e, node, keys_begun);
 	for (uint16_t lane = 0; lane < lanes; lane++)
 		show_keys(e, node, lane);
 	send_held(e, node);

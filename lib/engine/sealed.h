@@ -42,6 +42,7 @@ struct sealed_peer {
 	struct gate gate;
 	/* how often a frame came with new keys that the node had asked for; the keeper reads it */
 	_Atomic uint32_t begun;
+	uint64_t counters[SEALED_COUNTER_COUNT];
 	struct rte_mbuf *held; /* note 1 */
 	uint8_t held_link;
 	uint8_t turn; /* of its links, for messages of handshakes */

@@ -16,6 +16,7 @@
 
 #include "engine/neighbours.h"
 #include "engine/rails.h"
+#include "engine/sealed.h"
 #include "group/engine/group.h"
 #include "rma/engine/rma.h"
 #include "node/keeper.h"
@@ -286,6 +287,19 @@ add_peer(struct rte_tel_data *d, uint32_t number)
 	rte_tel_data_add_dict_container(d, name, p, 0);
 }
 
+/* Add what a lane has counted of the peer's seals to sum. Return whether there is anything. */
+static bool
+add_sealed(const struct engine *e, uint32_t number, uint64_t sum[SEALED_COUNTER_COUNT])
+{
+	uint64_t any = 0;
+
+	for (unsigned i = 0; i < SEALED_COUNTER_COUNT && e->sealed != NULL; i++) {
+		sum[i] += e->sealed->peers[number].counters[i];
+		any |= sum[i];
+	}
+	return any != 0;
+}
+
 /* Add the peer's counters, those of all lanes together. */
 static void
 add_peer_counters(struct rte_tel_data *d, uint32_t number)
@@ -293,11 +307,14 @@ add_peer_counters(struct rte_tel_data *d, uint32_t number)
 	struct rte_tel_data *p = rte_tel_data_alloc(), *trips = rte_tel_data_alloc();
 	struct proto_peer_counts counts = {0};
 	const uint64_t hz = rte_get_tsc_hz();
+	uint64_t sealed[SEALED_COUNTER_COUNT] = {0};
 	bool known = false;
 	char name[16];
 
-	for (unsigned l = 0; l < node->config.lanes; l++)
+	for (unsigned l = 0; l < node->config.lanes; l++) {
 		known |= proto_peer_add(node->engines[l].proto, (uint16_t)number, &counts);
+		known |= add_sealed(&node->engines[l], number, sealed);
+	}
 	if (!known || p == NULL || trips == NULL) {
 		rte_tel_data_free(p);
 		rte_tel_data_free(trips);
@@ -306,6 +323,8 @@ add_peer_counters(struct rte_tel_data *d, uint32_t number)
 	rte_tel_data_start_dict(p);
 	for (unsigned i = 0; i < PROTO_PEER_COUNTER_COUNT; i++)
 		rte_tel_data_add_dict_uint(p, proto_peer_counter_info[i].name, counts.counters[i]);
+	for (unsigned i = 0; i < SEALED_COUNTER_COUNT && node->config.security != SEAL_OFF; i++)
+		rte_tel_data_add_dict_uint(p, sealed_counter_info[i]->name, sealed[i]);
 	if (counts.heard_at != 0)
 		rte_tel_data_add_dict_uint(p, "silent_ms",
 			(rte_rdtsc() - counts.heard_at) / (hz / 1000));
@@ -344,7 +363,8 @@ tell_peers(const char *params, struct rte_tel_data *d)
 static int
 tell_peer_counters(const char *params, struct rte_tel_data *d)
 {
-	return tell_nodes(params, d, false, 16, add_peer_counters);
+	/* so many with large ones fit */
+	return tell_nodes(params, d, false, 12, add_peer_counters);
 }
 
 static void
@@ -702,7 +722,7 @@ static const struct {
 	{"/pmx/drops", tell_drops, "Every reason for a lost frame."},
 	{"/pmx/peers", tell_peers, "Paths to peer nodes, 32 from node number N on. Parameter: N"},
 	{"/pmx/peer_counters", tell_peer_counters,
-		"Counters of peer nodes, 16 from node number N on. Parameter: N"},
+		"Counters of peer nodes, 12 from node number N on. Parameter: N"},
 	{"/pmx/discovery", tell_discovery, "Seeds that answered, and how many nodes were found."},
 	{"/pmx/links", tell_links, "Links of this node: state and traffic. No parameters"},
 	{"/pmx/rails", tell_rails,

@@ -98,7 +98,7 @@ def check_example():
 
 # ------------------------------------------------------------------ what is generated
 
-GENERATED = re.compile(r"(<!-- generated: (.*?) -->\n)(.*?)(\n<!-- end -->)", re.S)
+GENERATED = re.compile(r"(<!-- generated: (.*?) -->\n)(.*?)(<!-- end -->)", re.S)
 
 
 def counters(which):
@@ -156,13 +156,16 @@ def generate(what):
 
 
 def generated(name):
-    return GENERATED.sub(lambda m: m.group(1) + "\n" + generate(m.group(2)) + "\n" + m.group(4), read(name))
+    return GENERATED.sub(lambda m: m.group(1) + "\n" + generate(m.group(2)) + "\n\n" + m.group(4), read(name))
 
 
 def check_generated():
     seen = 0
     for name in PAGES:
-        seen += len(GENERATED.findall(read(name)))
+        found = GENERATED.findall(read(name))
+        seen += len(found)
+        if len(found) != read(name).count("<!-- generated:"):
+            yield "%s: a generated part has no end of its own" % name
         if generated(name) != read(name):
             yield "%s: a generated part is not what it is made from: python3 test/system/docs.py write . BUILD_DIR" % name
     if seen == 0:
