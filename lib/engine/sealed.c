@@ -320,6 +320,8 @@ sealed_in(struct engine *e, struct rte_mbuf *m)
 		return true;
 	if (h->payload_len != 0)
 		handshake_in(e, node, h, m->data_len, true);
+	else if (unlikely(gate_lacks(&s->peers[node].gate, k)))
+		want(e, node, SEALED_WANTED);
 	return drop(m);
 }
 

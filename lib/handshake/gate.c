@@ -130,6 +130,12 @@ gate_keys_of(struct gate *g, const struct wire_hdr *h, uint16_t own, uint64_t no
 	return NULL;
 }
 
+bool
+gate_lacks(const struct gate *g, const struct keyring_keys *k)
+{
+	return k != g->keys.current;
+}
+
 enum seal_verdict
 gate_open(struct gate *g, struct keyring_keys *k, enum seal_mode mode, void *frame, uint32_t len,
 	uint64_t now, bool *begun)

@@ -60,6 +60,9 @@ enum gate_message gate_sealed_message(struct gate *g, const void *message, bool 
 /* Return the keys that a received frame names, or NULL and why there are none. own: this node. */
 struct keyring_keys *gate_keys_of(struct gate *g, const struct wire_hdr *h, uint16_t own,
 	uint64_t now, uint64_t hz, enum gate_stranger *why);
+/* Return whether a peer that shows those keys, by an empty frame, does not have the ones that this
+ * node seals with: then others are to be asked for. */
+bool gate_lacks(const struct gate *g, const struct keyring_keys *k);
 /* Open a frame where it lies, with those keys. *begun: they begin by it. */
 enum seal_verdict gate_open(struct gate *g, struct keyring_keys *k, enum seal_mode mode,
 	void *frame, uint32_t len, uint64_t now, bool *begun);

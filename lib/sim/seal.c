@@ -273,7 +273,11 @@ open_frame(struct sim *s, uint32_t node, uint32_t peer, uint8_t *frame, uint32_t
 	if (v == SEAL_OK)
 		keys_begin(p, k);
 	watch_ring(s, node, peer);
-	return v == SEAL_OK && ((const struct wire_hdr *)frame)->type != WIRE_KEYS;
+	const struct wire_hdr *h = (const struct wire_hdr *)frame;
+
+	if (v == SEAL_OK && h->type == WIRE_KEYS && h->payload_len == 0 && gate_lacks(&p->gate, k))
+		want(s, node, peer);
+	return v == SEAL_OK && h->type != WIRE_KEYS;
 }
 
 /* Make the packet what was opened of it. */

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Usage: thin.sh BUILD_DIR [ROUNDS [TURNS]]
-# 64 bytes there and back, ROUNDS (20000) times, between two processes on one node: as thin clients, which are linked with the library that has
-# no DPDK, and as secondaries (test/system/thin.c), in TURNS (21) turns. Prints the medians and that of the quotients. Root, hugepages.
+# 64 bytes there and back, ROUNDS (20000) times, between two processes on one node: as thin clients, and
+# as secondaries (test/system/thin.c), in TURNS (21) turns. Prints the medians and that of the quotients. Root, hugepages.
 set -u
 . "$(dirname "$0")/../system/common.bash"
 rounds=${2:-20000} turns=${3:-21}
@@ -18,12 +18,10 @@ primary 0 -l 0 -m 128 || { not_ok thin_start ""; exit 1; }
 
 # The primary has CPU 0, both applications share the next: who shares with whom would otherwise be by chance, and a factor of two.
 measure() { # WAY: ns
-	local program=$build/test/thin_full
-	[ "$1" != thin ] || program=$build/test/thin
-	PMX_ATTACH=$1 start "$dir/serve.log" taskset -c 1 timeout 100 "$program" serve "${tag}0" 4
+	PMX_ATTACH=$1 start "$dir/serve.log" taskset -c 1 timeout 100 "$build/test/thin" serve "${tag}0" 4
 	server=$last
 	wait_for 60 grep -q serving "$dir/serve.log" || return 1
-	PMX_ATTACH=$1 taskset -c 1 timeout 100 "$program" ping "${tag}0" 5 0:4 64 "$rounds"
+	PMX_ATTACH=$1 taskset -c 1 timeout 100 "$build/test/thin" ping "${tag}0" 5 0:4 64 "$rounds"
 	wait "$server"
 }
 for ((turn = 0; turn < turns; turn++)); do
