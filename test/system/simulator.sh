@@ -63,6 +63,8 @@ beside histories a_refusal_behind_a_new_life --first 23155 --seeds 1
 beside histories $((seeds / 2))_histories_of_preemption --preempt --seeds $((seeds / 2))
 beside histories $((seeds / 2))_histories_of_several_links --links --seeds $((seeds / 2))
 beside histories $((seeds / 2))_sealed_histories --seal --seeds $((seeds / 2))
+# a node went on with keys that its peer had replaced by others, which were never begun
+beside histories keys_that_the_peer_does_not_have --seal --first 4028 --seeds 1
 beside histories $((seeds / 5))_histories_of_transfers --transfers --seeds $((seeds / 5))
 beside histories $((seeds / 10))_histories_of_matching --matching --seeds $((seeds / 10))
 ! $all || beside experiments

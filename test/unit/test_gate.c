@@ -135,6 +135,43 @@ seal_by(struct gate *g, enum wire_type type, uint16_t to,
 }
 
 static void
+gate__a_peer_that_shows_older_keys_lacks_the_newer(void **state)
+{
+	uint8_t frame[WIRE_HDR_BYTES + SEAL_TRAILER_BYTES];
+	const struct wire_hdr *h = (const struct wire_hdr *)frame;
+	struct gate at_a = {0}, at_b = {0};
+	enum gate_stranger why;
+	bool begun;
+
+	(void)state;
+	agree(&b, &a);
+	struct keyring_keys *k = keys_come(&at_b, &b, 0);
+
+	keys_come(&at_a, &a, 0);
+	seal_by(&at_b, WIRE_KEYS, 1, frame);
+	assert_int_equal(gate_open(&at_a, gate_keys_of(&at_a, h, 1, 1, HZ, &why), SEAL_SEAL, frame,
+				 sizeof(frame), 1, &begun),
+		SEAL_OK);
+	assert_true(begun);
+	seal_by(&at_a, WIRE_KEYS, 2, frame);
+	assert_ptr_equal(gate_keys_of(&at_b, h, 2, 1, HZ, &why), k);
+	assert_false(gate_lacks(&at_b, k));
+	/* b asks for others, and has them; a has answered somebody else since */
+	now.wall += 1000;
+	agree(&b, &a);
+	keys_come(&at_b, &b, 0);
+	seal_by(&at_b, WIRE_DATA, 1, frame);
+	assert_null(gate_keys_of(&at_a, h, 1, 2, HZ, &why));
+	assert_int_equal(why, GATE_SHOW);
+	seal_by(&at_a, WIRE_KEYS, 2, frame);
+	assert_ptr_equal(gate_keys_of(&at_b, h, 2, 2, HZ, &why), k);
+	assert_int_equal(gate_open(&at_b, k, SEAL_SEAL, frame, sizeof(frame), 2, &begun), SEAL_OK);
+	assert_true(gate_lacks(&at_b, k));
+	keys_go(&at_a);
+	keys_go(&at_b);
+}
+
+static void
 gate__a_first_frame_that_is_lost_is_sent_again(void **state)
 {
 	uint8_t frame[WIRE_HDR_BYTES + SEAL_TRAILER_BYTES];
@@ -183,6 +220,7 @@ main(void)
 		CERTIFIED(gate__two_nodes_that_ask_each_other_at_once),
 		CASE(gate__inits_with_a_cookie_pass_and_others_now_and_then),
 		CASE(gate__answers_pass_if_they_were_asked_for),
+		CASE(gate__a_peer_that_shows_older_keys_lacks_the_newer),
 		CASE(gate__a_first_frame_that_is_lost_is_sent_again),
 	};
 
