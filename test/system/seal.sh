@@ -67,6 +67,13 @@ while True:
     k += b"hello" in f
     print(n, k)
 '
+# settled: whether the sniffer has read what there is, which a busy machine may put off
+settled() {
+	local before
+	before=$(tail -1 "$dir/sniffed")
+	sleep 0.3
+	[ "$before" = "$(tail -1 "$dir/sniffed")" ]
+}
 # on_wire: frames with "hello" in them while they talk
 on_wire() {
 	local sniffer
@@ -74,6 +81,7 @@ on_wire() {
 	sniffer=$last
 	wait_for 20 grep -q listens "$dir/sniffed"
 	talks "$1"
+	wait_for 20 settled
 	end "$sniffer" KILL
 	grep -E '^[0-9]+ [0-9]+$' "$dir/sniffed" | tail -1
 }
@@ -168,7 +176,10 @@ stop 1
 differs() {
 	KEY0="key=${public[0]}" KEY1="key=${public[1]}" config 1 "${@:3}"
 	node 1
+	# it says something, too, since who hears nothing of it has nothing to tell of it
+	start "$dir/ping.1" "${in1[@]}" "$ctl" --instance "${tag}1" ping 0 --times 60
 	says "$1" "$2"
+	end "$last" KILL
 	stop 1
 }
 differs modes "modes differ" "mode = auth" "key = 1.key"
