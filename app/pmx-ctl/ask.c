@@ -342,6 +342,27 @@ open_one(struct session *s, const char *name, char *path, char *error, bool *rea
 	return 0;
 }
 
+/* Return whether it is a primary of pmx-dpdk, and no other program of DPDK's: those have no socket
+ * to attach by. */
+static bool
+is_primary(const char *name)
+{
+	char socket_path[128];
+	bool found = (size_t)snprintf(socket_path, sizeof(socket_path), ATTACH_SOCKET, name) <
+			sizeof(socket_path) &&
+		access(socket_path, F_OK) == 0;
+
+	for (unsigned i = 0; i < INSTANCE_DIRECTORIES && !found; i++) {
+		char *prefix = instance_prefix(name, i);
+		char *link = text("%s/dpdk/%s/" ATTACH_LINK, eal_base(), prefix);
+
+		found = access(link, F_OK) == 0;
+		free(link);
+		free(prefix);
+	}
+	return found;
+}
+
 int
 session_open(struct session *s, const char *name, char *error)
 {
@@ -352,7 +373,7 @@ session_open(struct session *s, const char *name, char *error)
 	for (unsigned ms = 0;; ms++) {
 		code = open_one(s, name, path, error, &ready);
 		/* while one takes over from the other, neither answers for some milliseconds */
-		if (code != 0 || ready || ms == TAKE_OVER_MS)
+		if (code != 0 || ready || ms == TAKE_OVER_MS || !is_primary(name))
 			break;
 		session_close(s);
 		usleep(1000);
