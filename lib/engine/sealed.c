@@ -252,7 +252,9 @@ keys_of(struct engine *e, uint16_t node, const struct wire_hdr *h)
 		COUNT_OF(e, node, drop_key);
 	if (why == GATE_SHOW) /* to the lane that the frame is of: it is in the key's number */
 		show_keys(e, node, (uint16_t)(wire_be32(h->session) % HANDSHAKE_LANES_MAX));
-	else if (why != GATE_NO_KEY)
+	else if (why == GATE_CLAIMED && mail_room(e->sealed, node, SEALED_CLAIMED) != NULL)
+		mail_post(e->sealed);
+	else if (why == GATE_UNSEALED || why == GATE_KEYLESS)
 		want(e, node, why == GATE_UNSEALED ? SEALED_UNSEALED : SEALED_WANTED);
 	return NULL;
 }

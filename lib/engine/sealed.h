@@ -27,6 +27,7 @@ enum sealed_news {
 	SEALED_MESSAGE,  /* of a handshake */
 	SEALED_WANTED,   /* keys for frames to the node */
 	SEALED_UNSEALED, /* the same, and one without a seal came in the node's name */
+	SEALED_CLAIMED,  /* that alone */
 };
 
 /* News of a lane for the keeper. */

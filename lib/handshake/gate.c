@@ -5,12 +5,13 @@
 #include "base/likely.h"
 #include "handshake/gate.h"
 
-#define WANT_MS     20 /* at least, between two wishes for keys of a peer */
-#define SHOW_MS     20 /* ... between two frames that show a peer which keys there are */
-#define INIT_MS     50 /* ... between two INITs of a peer that come without a cookie */
-#define ALL_MS      2  /* ... of all peers */
-#define ANSWERS_MAX 8  /* to one INIT: whoever sees it can forge some, which cost curves */
-#define COOKIE_MS   5  /* ... with one */
+#define WANT_MS     20  /* at least, between two wishes for keys of a peer */
+#define CLAIM_MS    500 /* ... between two claims to be the peer that people are told of */
+#define SHOW_MS     20  /* ... between two frames that show a peer which keys there are */
+#define INIT_MS     50  /* ... between two INITs of a peer that come without a cookie */
+#define ALL_MS      2   /* ... of all peers */
+#define ANSWERS_MAX 8   /* to one INIT: whoever sees it can forge some, which cost curves */
+#define COOKIE_MS   5   /* ... with one */
 
 /* Return whether the time of something that may happen every `ms` has come, and note that it
  * happens. */
@@ -125,6 +126,9 @@ gate_keys_of(struct gate *g, const struct wire_hdr *h, uint16_t own, uint64_t no
 		return NULL;
 	if (keyring_sealing(&g->keys, now, hz, &wants) == NULL)
 		*why = h->type == WIRE_HELLO && index == 0 ? GATE_UNSEALED : GATE_KEYLESS;
+	else if (h->type == WIRE_HELLO && index == 0 && now - g->heard_at > hz &&
+		is_due(&g->claim_at, CLAIM_MS, now, hz))
+		*why = GATE_CLAIMED;
 	else if (h->type != WIRE_KEYS && index != 0 && is_due(&g->show_at, SHOW_MS, now, hz))
 		*why = GATE_SHOW;
 	return NULL;

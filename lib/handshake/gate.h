@@ -21,7 +21,7 @@
 /* Zeroed at first. */
 struct gate {
 	struct keyring keys;
-	uint64_t want_at, init_at, show_at, cookie_at; /* ticks: not again before */
+	uint64_t want_at, init_at, show_at, cookie_at, claim_at; /* ticks: not again before */
 	/* The last INIT or ASK to the peer said these, by which its answer is known; 0: none is
 	 * awaited. They are as in the messages. */
 	uint32_t asked_index;
@@ -41,6 +41,8 @@ enum gate_message {
 enum gate_stranger {
 	GATE_KNOWN,
 	GATE_UNSEALED, /* it begins without a seal, and there are no keys: the keeper may be told */
+	GATE_CLAIMED,  /* ... there are some, by which nothing was heard lately: it may be told that
+			* somebody speaks in the peer's name, but others are not to be asked for */
 	GATE_NO_KEY,   /* of keys that this lane does not have (any more) */
 	GATE_SHOW,     /* ... and its sender is to be shown those that it has: note 2 */
 	GATE_KEYLESS,  /* ... and it has none to seal with: they are to be asked for */

@@ -25,6 +25,7 @@
 #include "base/clock.h"
 #include "base/secret.h"
 #include "engine/sealed.h"
+#include "log/log.h"
 #include "node/dpdk_names.h"
 #include "node/keeper.h"
 #include "node/node.h"
@@ -380,6 +381,9 @@ take_mail(struct keeper *k, const struct sealed_mail *m)
 	case SEALED_MESSAGE:
 		handshake_message(&k->self, p, time_now(), m->message, m->len, &r);
 		break;
+	case SEALED_CLAIMED:
+		handshake_unsealed(p, time_now());
+		return;
 	case SEALED_UNSEALED:
 		handshake_unsealed(p, time_now());
 		/* fallthrough */
@@ -643,6 +647,38 @@ keeper_peer_changed(struct node *n, uint16_t node)
 		renew(n->keeper, node, false);
 }
 
+/* What a reload has brought. */
+struct changes {
+	bool key, cluster, authority, certificate, revoked;
+};
+
+static struct changes
+changes_of(const struct handshake_self *a, const struct handshake_self *b)
+{
+	return (struct changes){
+		.key = memcmp(a->public_key, b->public_key, KEY_BYTES) != 0,
+		.cluster = memcmp(a->cluster, b->cluster, KEY_BYTES) != 0,
+		.authority = memcmp(a->authority, b->authority, KEY_BYTES) != 0,
+		.certificate = memcmp(a->certificate, b->certificate, CERTIFICATE_BYTES) != 0,
+		.revoked = a->revoked_count != b->revoked_count,
+	};
+}
+
+/* Log what a reload has brought. ended: peers with which what was agreed on has ended by that. */
+static void
+tell_changes(const struct keeper *k, const struct changes *c, uint32_t ended)
+{
+	const bool any = c->key || c->cluster || c->authority || c->certificate || c->revoked;
+
+	if (!any && ended == 0)
+		return;
+	log_say(LOG_NODE, RTE_LOG_NOTICE,
+		"security: new:%s%s%s%s%s%s; %u keys are revoked; keys with %u peers ended",
+		any ? "" : " nothing", c->key ? " key" : "", c->cluster ? " cluster" : "",
+		c->authority ? " authority" : "", c->certificate ? " certificate" : "",
+		c->revoked ? " revoked" : "", k->self.revoked_count, ended);
+}
+
 int
 keeper_reload(struct node *n, const struct config *files, char *error, uint32_t error_len)
 {
@@ -656,17 +692,18 @@ keeper_reload(struct node *n, const struct config *files, char *error, uint32_t 
 	memcpy(c.security_authority, files->security_authority, sizeof(c.security_authority));
 	memcpy(c.security_certificate, files->security_certificate, sizeof(c.security_certificate));
 	memcpy(c.security_revoked, files->security_revoked, sizeof(c.security_revoked));
-	uint8_t own[KEY_BYTES], authority[KEY_BYTES];
-
-	memcpy(own, k->self.public_key, sizeof(own));
-	memcpy(authority, k->self.authority, sizeof(authority));
+	struct handshake_self before = k->self;
 	const int e = take_files(&c, &k->self, error, error_len);
-	const bool all = memcmp(own, k->self.public_key, sizeof(own)) != 0 ||
-		memcmp(authority, k->self.authority, sizeof(authority)) != 0;
+	const struct changes changes = changes_of(&before, &k->self);
+	const bool all = changes.key || changes.cluster || changes.authority;
+	uint32_t ended = 0;
 
+	key_forget(&before, sizeof(before));
 	tell_lanes(k);
 	for (uint32_t i = 0; e == 0 && i < c.nodes_max; i++) {
 		struct handshake_peer *p = &k->peers[i].handshake;
+		const bool had = k->peers[i].agreed_at != 0;
+
 		hear(k, (uint16_t)i);
 		/* who has only answered here does not know its peer's key but from its question */
 		const bool bad = (p->has_key && handshake_revoked(&k->self, p->public_key)) ||
@@ -676,7 +713,10 @@ keeper_reload(struct node *n, const struct config *files, char *error, uint32_t 
 		if (p->trouble != HANDSHAKE_FINE)
 			handshake_peer_key(p, p->pinned ? p->public_key : NULL);
 		renew(k, (uint16_t)i, all || bad);
+		ended += had && k->peers[i].agreed_at == 0;
 	}
+	if (e == 0)
+		tell_changes(k, &changes, ended);
 	return e;
 }
 

@@ -232,7 +232,7 @@ keys_of(struct sim *s, uint32_t node, uint32_t peer, const uint8_t *frame, uint3
 	if (k != NULL)
 		return k;
 	s->seals->counts.unknown++;
-	if (why == GATE_NO_KEY || why == GATE_SHOW)
+	if (why == GATE_NO_KEY || why == GATE_SHOW || why == GATE_CLAIMED)
 		watch_deaf(s, node, peer, frame, len);
 	else
 		want(s, node, peer);

@@ -218,16 +218,21 @@ done
 "$ctl" key revoke "$dir/revoked.keys" "${public[2]}" >/dev/null
 both
 talks certificates
-"$ctl" key certify --authority "$dir/authority.key" --node 1 --name n1 "$dir/1.key" -w "$dir/1.certificate" >/dev/null
+"$ctl" key certify --authority "$dir/authority.key" --node 1 --name n1 --days 60 "$dir/1.key" -w "$dir/1.certificate" >/dev/null
 "$ctl" --instance "${tag}1" reload >/dev/null && talks certificate_renewed || not_ok seal__certificate_renewed
+# said NODE WHAT: what its log has of a reload
+said() { grep -q "security: new: $2" "$dir/$1.log" && ok "seal__log_says_${2%% *}" || not_ok "seal__log_says_${2%% *}" "$2" "$dir/$1.log"; }
+said 1 "certificate; 1 keys are revoked; keys with 0 peers ended"
 "$ctl" key revoke "$dir/revoked.keys" "$("$ctl" key public "$dir/1.key")" >/dev/null
 "$ctl" --instance "${tag}0" reload >/dev/null
 says revoked "its key is revoked\|key revoked"
+said 0 "revoked; 2 keys are revoked; keys with 1 peers ended"
 # a new key and certificate, taken by reload
 rm "$dir/1.key"
 public[1]=$("$ctl" key generate "$dir/1.key")
 "$ctl" key certify --authority "$dir/authority.key" --node 1 "$dir/1.key" -w "$dir/1.certificate" >/dev/null
 "$ctl" --instance "${tag}1" reload >"$dir/reload" && talks new_key_and_certificate || not_ok seal__new_key_and_certificate "" "$dir/reload"
+said 1 "key certificate revoked; 2 keys are revoked; keys with [01] peers ended"
 stop 0 1
 "$ctl" key certify --authority "$dir/authority.key" --node 5 "$dir/1.key" -w "$dir/5.certificate" >/dev/null
 own=${public[0]} public[0]=${public[1]}

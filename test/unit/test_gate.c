@@ -156,6 +156,16 @@ gate__a_peer_that_shows_older_keys_lacks_the_newer(void **state)
 	seal_by(&at_a, WIRE_KEYS, 2, frame);
 	assert_ptr_equal(gate_keys_of(&at_b, h, 2, 1, HZ, &why), k);
 	assert_false(gate_lacks(&at_b, k));
+	/* somebody begins in a's name: people are told, if nothing was heard of it, and now and
+	 * then */
+	const struct wire_hdr hello = {.type = WIRE_HELLO, .dst_node = wire_be16(2)};
+
+	assert_null(gate_keys_of(&at_b, &hello, 2, HZ, HZ, &why));
+	assert_int_equal(why, GATE_NO_KEY);
+	assert_null(gate_keys_of(&at_b, &hello, 2, 2 * HZ, HZ, &why));
+	assert_int_equal(why, GATE_CLAIMED);
+	assert_null(gate_keys_of(&at_b, &hello, 2, 2 * HZ + HZ / 4, HZ, &why));
+	assert_int_equal(why, GATE_NO_KEY);
 	/* b asks for others, and has them; a has answered somebody else since */
 	now.wall += 1000;
 	agree(&b, &a);
