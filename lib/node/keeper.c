@@ -647,7 +647,7 @@ keeper_peer_changed(struct node *n, uint16_t node)
 		renew(n->keeper, node, false);
 }
 
-/* What a reload has brought. */
+/* The files that a reload has found to be others. */
 struct changes {
 	bool key, cluster, authority, certificate, revoked;
 };
