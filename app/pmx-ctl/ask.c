@@ -24,15 +24,22 @@
 #define TAKE_OVER_MS 1000 /* for which no primary may answer */
 #define ANSWER_MAX   (1u << 20)
 
+/* Return whether a primary of that name has its socket in the usual place. */
+static bool
+has_socket(const char *name, struct stat *st)
+{
+	char path[128];
+
+	return (size_t)snprintf(path, sizeof(path), ATTACH_SOCKET, name) < sizeof(path) &&
+		stat(path, st) == 0;
+}
+
 /* Return whether a primary of that name serves its socket as another user, who may be asked only
  * by himself. */
 static bool
 is_of_another(const char *name, struct stat *st)
 {
-	char path[128];
-
-	return (size_t)snprintf(path, sizeof(path), ATTACH_SOCKET, name) < sizeof(path) &&
-		stat(path, st) == 0 && st->st_uid != geteuid();
+	return has_socket(name, st) && st->st_uid != geteuid();
 }
 
 /* Explain in error why there is no connection, and what to do. */
@@ -42,13 +49,10 @@ explain(int code, const char *name, const char *path, char *error)
 	unsigned count;
 	struct instance *list = instance_list(&count);
 	char *live = instance_names(list, count, INSTANCE_LIVE);
-	enum instance_state state = INSTANCE_DEAD;
+	const int place = instance_find(list, count, name, strlen(name));
+	const enum instance_state state = place >= 0 ? list[place].state : INSTANCE_DEAD;
 	struct stat other;
 
-	for (unsigned i = 0; i < count; i++) {
-		if (strcmp(list[i].name, name) == 0)
-			state = list[i].state;
-	}
 	if (state == INSTANCE_SILENT)
 		snprintf(error, CTL_ERROR_MAX,
 			"instance '%s' runs without telemetry (%s: %s): start it without "
@@ -347,10 +351,8 @@ open_one(struct session *s, const char *name, char *path, char *error, bool *rea
 static bool
 is_primary(const char *name)
 {
-	char socket_path[128];
-	bool found = (size_t)snprintf(socket_path, sizeof(socket_path), ATTACH_SOCKET, name) <
-			sizeof(socket_path) &&
-		access(socket_path, F_OK) == 0;
+	struct stat unused;
+	bool found = has_socket(name, &unused);
 
 	for (unsigned i = 0; i < INSTANCE_DIRECTORIES && !found; i++) {
 		char *prefix = instance_prefix(name, i);

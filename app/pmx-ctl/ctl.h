@@ -107,8 +107,13 @@ struct instance {
 
 /* List all instances that have files, sorted by name. The caller frees the list. */
 struct instance *instance_list(unsigned *count);
+/* Return the place in the list of the instance whose name is the first `len` characters, or -1. */
+int instance_find(const struct instance *list, unsigned count, const char *name, size_t len);
 /* Return the EAL's file prefix of the primary that has that directory. The caller frees it. */
 char *instance_prefix(const char *name, unsigned directory);
+/* Return the directory of the primary with that prefix of `len` characters, of which the instance's
+ * name is what precedes the +. */
+unsigned instance_directory(const char *prefix, size_t len);
 /* Return the names of the instances in `state` as "a, b"; "" if there are none. The caller frees
  * the text. */
 char *instance_names(const struct instance *list, unsigned count, enum instance_state state);

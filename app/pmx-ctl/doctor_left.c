@@ -61,20 +61,19 @@ is_alive(enum instance_state state)
 static enum instance_state
 state_of(const char *name, size_t len, int directory)
 {
-	for (unsigned i = 0; i < instance_count; i++) {
-		if (strlen(instances[i].name) == len && strncmp(instances[i].name, name, len) == 0)
-			return directory < 0 ? instances[i].state
-					     : instances[i].state_of[directory];
-	}
-	return INSTANCE_NONE;
+	const int i = instance_find(instances, instance_count, name, len);
+
+	return i < 0            ? INSTANCE_NONE
+		: directory < 0 ? instances[i].state
+				: instances[i].state_of[directory];
 }
 
 static bool
 prefix_lives(const char *prefix, size_t len)
 {
-	const int directory = prefix[len - 1] == '+';
+	const unsigned directory = instance_directory(prefix, len);
 
-	return is_alive(state_of(prefix, len - (size_t)directory, directory));
+	return is_alive(state_of(prefix, len - directory, (int)directory));
 }
 
 static bool

@@ -32,6 +32,22 @@ instance_prefix(const char *name, unsigned directory)
 	return text("%s%s", name, directory != 0 ? "+" : "");
 }
 
+unsigned
+instance_directory(const char *prefix, size_t len)
+{
+	return len > 1 && prefix[len - 1] == '+';
+}
+
+int
+instance_find(const struct instance *list, unsigned count, const char *name, size_t len)
+{
+	for (unsigned i = 0; i < count; i++) {
+		if (strlen(list[i].name) == len && strncmp(list[i].name, name, len) == 0)
+			return (int)i;
+	}
+	return -1;
+}
+
 int
 instance_connect(const char *name, unsigned directory, char *path)
 {
@@ -104,10 +120,10 @@ is_instance(const struct dirent *d)
 static struct instance *
 entry_of(struct instance *list, unsigned *count, const char *name, size_t len)
 {
-	for (unsigned i = 0; i < *count; i++) {
-		if (strlen(list[i].name) == len && strncmp(list[i].name, name, len) == 0)
-			return &list[i];
-	}
+	const int known = instance_find(list, *count, name, len);
+
+	if (known >= 0)
+		return &list[known];
 	struct instance *i = &list[(*count)++];
 
 	snprintf(i->name, sizeof(i->name), "%.*s", (int)len, name);
@@ -121,7 +137,7 @@ static void
 add_directory(struct instance *list, unsigned *count, const char *prefix)
 {
 	const size_t len = strlen(prefix);
-	const unsigned directory = len > 1 && prefix[len - 1] == '+';
+	const unsigned directory = instance_directory(prefix, len);
 	struct instance *i = entry_of(list, count, prefix, len - directory);
 
 	i->state_of[directory] = find_state(i->name, directory);

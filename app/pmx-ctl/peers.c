@@ -111,19 +111,22 @@ peer_disagrees(const json_t *p, uint64_t payload, char *what, size_t size, const
 	return OK;
 }
 
+/* Return a counter of the peer if it is one of dropped frames, else 0. */
+static uint64_t
+drops_by(const json_t *peer, const struct proto_counter_info *c)
+{
+	return strncmp(c->name, "drop_", 5) == 0 ? get_u64(peer, c->name) : 0;
+}
+
 uint64_t
 peer_drops(const json_t *peer)
 {
 	uint64_t sum = 0;
 
-	for (unsigned i = 0; i < PROTO_PEER_COUNTER_COUNT; i++) {
-		if (strncmp(proto_peer_counter_info[i].name, "drop_", 5) == 0)
-			sum += get_u64(peer, proto_peer_counter_info[i].name);
-	}
-	for (unsigned i = 0; i < SEALED_COUNTER_COUNT; i++) {
-		if (strncmp(sealed_counter_info[i]->name, "drop_", 5) == 0)
-			sum += get_u64(peer, sealed_counter_info[i]->name);
-	}
+	for (unsigned i = 0; i < PROTO_PEER_COUNTER_COUNT; i++)
+		sum += drops_by(peer, &proto_peer_counter_info[i]);
+	for (unsigned i = 0; i < SEALED_COUNTER_COUNT; i++)
+		sum += drops_by(peer, sealed_counter_info[i]);
 	return sum;
 }
 

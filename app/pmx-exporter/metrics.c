@@ -271,6 +271,15 @@ put_of_peers(const struct writer *w, const char *name, const char *kind, const c
 }
 
 static void
+put_peer_counter(const struct writer *w, const struct proto_counter_info *c)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "peer_%s", c->name);
+	put_of_peers(w, name, "counter", c->help, c->name, NULL);
+}
+
+static void
 put_peers(const struct writer *w)
 {
 	put_of_peers(w, "peer_up", "gauge", "1: there is a session with the node", NULL, peer_up);
@@ -285,20 +294,10 @@ put_peers(const struct writer *w)
 	put_of_peers(w, "peer_window_used_ratio", "gauge",
 		"1: as much is in flight as may be, so the node is at its bound", NULL,
 		peer_window_used);
-	for (unsigned i = 0; i < PROTO_PEER_COUNTER_COUNT; i++) {
-		const struct proto_counter_info *c = &proto_peer_counter_info[i];
-		char name[64];
-
-		snprintf(name, sizeof(name), "peer_%s", c->name);
-		put_of_peers(w, name, "counter", c->help, c->name, NULL);
-	}
-	for (unsigned i = 0; i < SEALED_COUNTER_COUNT; i++) {
-		const struct proto_counter_info *c = sealed_counter_info[i];
-		char name[64];
-
-		snprintf(name, sizeof(name), "peer_%s", c->name);
-		put_of_peers(w, name, "counter", c->help, c->name, NULL);
-	}
+	for (unsigned i = 0; i < PROTO_PEER_COUNTER_COUNT; i++)
+		put_peer_counter(w, &proto_peer_counter_info[i]);
+	for (unsigned i = 0; i < SEALED_COUNTER_COUNT; i++)
+		put_peer_counter(w, sealed_counter_info[i]);
 	put_of_peers(w, "peer_round_trip_seconds", "histogram", "times from a frame to its Ack",
 		"round_trips", NULL);
 }

@@ -167,13 +167,16 @@ key_file_line(enum key_file what, const char *path, uint8_t *out, size_t bytes, 
 	uint32_t error_len)
 {
 	const size_t word = strlen(kinds[what].word);
-	char text[KEY_LINE_MAX];
+	char text[KEY_LINE_MAX], unused[1];
 	enum key_file found;
-	int result = look(path, KEY_ANYBODYS, text, &found, error, error_len);
+	int result = look(path, what <= KEY_FILE_CLUSTER ? KEY_SECRET : KEY_ANYBODYS, text, &found,
+		error, error_len);
 
 	/* who gives a wrong file need not hear of its mode */
-	if (result >= 0 && found == what && what <= KEY_FILE_CLUSTER)
-		result = look(path, KEY_SECRET, text, &found, error, error_len);
+	if (result == -EPERM &&
+		look(path, KEY_ANYBODYS, text, &found, unused, sizeof(unused)) >= 0 &&
+		found != what)
+		result = 0;
 	if (result >= 0 && found != what)
 		result = key_fail(-EINVAL, error, error_len, "%s: it is %s, and %s is needed", path,
 			kinds[found].name, kinds[what].name);

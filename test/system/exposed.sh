@@ -16,6 +16,7 @@ if [ -z "${IN_OWN_PLACE:-}" ]; then
 		mount --bind /tmp /tmp && mount -o remount,bind,ro / && exec "$@"' - "$0" "$@"
 fi
 unset RUNTIME_DIRECTORY # the places are those of a host
+SEAL=seal
 page=$(dirname "$0")/../../doc/guide/security.md
 group=$(id -gn nobody)
 
@@ -28,34 +29,6 @@ rows() {
 made() {
 	find /run /dev/shm /dev/hugepages -mindepth 1 ! -path /run/mount -printf '%y %04m %p\n'
 	find /tmp -maxdepth 2 -name "*$tag[01]*" -printf '%y %04m %p\n'
-}
-
-# config NODE [GROUP]
-config() {
-	cat >"$dir/$1.ini" <<-END
-		[node]
-		id = $1
-		name = $tag$1
-		[engine]
-		idle = adaptive
-		[limits]
-		contexts = 8
-		mbufs = 4096
-		[access]
-		${2:+group = $2}
-		[discovery]
-		listen = 127.0.0.1:$((port + 10 + $1))
-		seed = 127.0.0.1:$((port + 10))
-		[security]
-		mode = seal
-		key = $dir/seal.$1
-		[link 0]
-		driver = udp
-		listen = 127.0.0.1:$((port + $1))
-		[nodes]
-		0 = 127.0.0.1:$port key=$("$build/app/pmx-ctl" key public "$dir/seal.0")
-		1 = 127.0.0.1:$((port + 1)) key=$("$build/app/pmx-ctl" key public "$dir/seal.1")
-	END
 }
 
 # fits MODE WANTED [or less]
@@ -93,9 +66,19 @@ once() {
 	local i
 	umask "$2"
 	for i in 0 1; do
-		config "$i" "${3:-}"
-		start "$dir/$i.log" "$build/app/pmx-dpdk" --no-pci -l "$i" -m 128 -- "$dir/$i.ini"
-		wait_for 60 grep -q ready "$dir/$i.log" || { not_ok "$1" "node $i does not start" "$dir/$i.log"; exit 1; }
+		node_ini "$i" <<-END
+			[engine]
+			idle = adaptive
+			[limits]
+			contexts = 8
+			mbufs = 4096
+			[access]
+			${3:+group = $3}
+			[discovery]
+			listen = 127.0.0.1:$((port + 10 + i))
+			seed = 127.0.0.1:$((port + 10))
+		END
+		primary "$i" -l "$i" -m 128 || { not_ok "$1" "node $i does not start" "$dir/$i.log"; exit 1; }
 		primaries[i]=$last
 	done
 	PMX_ATTACH=thin start "$dir/respond.log" "$build/app/pmx-perf" respond --idle yield --instance "${tag}1"
@@ -108,9 +91,6 @@ ends() {
 	pids=()
 }
 
-for i in 0 1; do
-	"$build/app/pmx-ctl" key generate "$dir/seal.$i" >/dev/null || exit 2
-done
 primaries=()
 for mask in 0 077; do
 	once exposed "$mask"
