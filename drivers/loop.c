@@ -66,8 +66,8 @@ static LIST_HEAD(, loop_pair) pairs = LIST_HEAD_INITIALIZER(pairs);
 /* Protects `pairs` and its elements; taken by open and close only. */
 static pthread_mutex_t pairs_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Copy a frame into m. Returns false if it does not fit. The caller owns both. */
-static bool
+/* Copy a frame into m. Returns false if it does not fit. */
+static inline bool
 copy_frame(struct rte_mbuf *m, const struct rte_mbuf *frame)
 {
 	if (unlikely(frame->pkt_len > rte_pktmbuf_tailroom(m)))
@@ -82,12 +82,12 @@ copy_frame(struct rte_mbuf *m, const struct rte_mbuf *frame)
 }
 
 /* Allocate n mbufs, or fewer if the pool runs dry. Returns how many. */
-static uint16_t
+static inline uint16_t
 alloc_copies(struct rte_mempool *pool, struct rte_mbuf **copies, uint16_t n)
 {
 	uint16_t i;
 
-	if (likely(rte_pktmbuf_alloc_bulk(pool, copies, n) == 0))
+	if (n > 1 && likely(rte_pktmbuf_alloc_bulk(pool, copies, n) == 0))
 		return n;
 	for (i = 0; i < n; i++) {
 		copies[i] = rte_pktmbuf_alloc(pool);
@@ -97,34 +97,35 @@ alloc_copies(struct rte_mempool *pool, struct rte_mbuf **copies, uint16_t n)
 	return i;
 }
 
-/* Put copies of n <= LOOP_BURST frames into the peer's inbox, which has room; count those that are
- * lost. */
-static void
-deliver(struct loop_end *end, struct loop_end *peer, uint16_t queue, struct rte_mbuf **bufs,
-	uint16_t n)
+/* Drop the link's reference. A data frame is its sender's too, until it is Acked. */
+static inline void
+drop_reference(struct rte_mbuf *m)
 {
-	struct loop_inbox *mine = &end->inbox[queue];
-	struct loop_inbox *inbox = &peer->inbox[queue];
+	if (likely(m->nb_segs == 1 && rte_mbuf_refcnt_read(m) > 1))
+		rte_mbuf_refcnt_update(m, -1);
+	else
+		rte_pktmbuf_free(m);
+}
+
+/* Put copies of n <= LOOP_BURST frames into an inbox, which has room; count those that are lost, as
+ * at the receiver behind a real port. */
+static inline void
+deliver(struct loop_inbox *inbox, struct rte_mempool *pool, struct rte_mbuf **bufs, uint16_t n)
+{
 	struct rte_mbuf *copies[LOOP_BURST];
-	uint16_t i, good = 0, room = alloc_copies(peer->pool, copies, n);
+	uint16_t have = alloc_copies(pool, copies, n);
+	unsigned good = 0;
 
-	for (i = 0; i < room; i++) {
-		struct rte_mbuf *m = copies[i];
-
-		if (unlikely(!copy_frame(m, bufs[i]))) {
-			rte_pktmbuf_free(m);
+	for (uint16_t i = 0; i < have; i++) {
+		if (likely(copy_frame(copies[i], bufs[i]))) {
+			copies[good++] = copies[i];
+		} else {
+			rte_pktmbuf_free(copies[i]);
 			inbox->too_long++;
-			continue;
 		}
-		mine->tx_bytes += m->data_len;
-		copies[good++] = m;
 	}
-	inbox->no_mbuf += (uint64_t)(n - room);
-	/* Frames lost here count as sent, because they are lost at the receiver, as behind a real
-	 * port. */
-	for (; i < n; i++)
-		mine->tx_bytes += bufs[i]->pkt_len;
-	mine->tx_frames += n;
+	if (unlikely(have < n))
+		inbox->no_mbuf += (uint64_t)(n - have);
 	rte_ring_sp_enqueue_bulk(inbox->ring, (void **)copies, good, NULL);
 }
 
@@ -133,25 +134,26 @@ loop_tx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
 {
 	struct loop_end *end = l->priv;
 	struct loop_end *peer = atomic_load_explicit(&end->peer, memory_order_acquire);
-	uint16_t taken, part;
+	struct loop_inbox *mine = &end->inbox[queue];
 	uint32_t room;
 
-	if (n == 0)
-		return 0;
 	if (unlikely(peer == NULL)) {
-		end->inbox[queue].tx_refused += n;
+		mine->tx_refused += n;
 		rte_pktmbuf_free_bulk(bufs, n);
 		return n;
 	}
 	/* This queue is the ring's only producer, so the room can only grow. */
 	room = rte_ring_free_count(peer->inbox[queue].ring);
-	if (n > room)
+	if (unlikely(n > room))
 		n = (uint16_t)room;
-	for (taken = 0; taken < n; taken = (uint16_t)(taken + part)) {
-		part = (uint16_t)RTE_MIN(n - taken, LOOP_BURST);
-		deliver(end, peer, queue, bufs + taken, part);
+	for (uint16_t i = 0; i < n; i = (uint16_t)(i + LOOP_BURST))
+		deliver(&peer->inbox[queue], peer->pool, bufs + i,
+			n - i < LOOP_BURST ? (uint16_t)(n - i) : LOOP_BURST);
+	for (uint16_t i = 0; i < n; i++) {
+		mine->tx_bytes += bufs[i]->pkt_len;
+		drop_reference(bufs[i]);
 	}
-	rte_pktmbuf_free_bulk(bufs, n);
+	mine->tx_frames += n;
 	return n;
 }
 
@@ -162,6 +164,8 @@ loop_rx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
 	struct loop_inbox *inbox = &end->inbox[queue];
 	uint16_t i, got;
 
+	if (rte_ring_empty(inbox->ring))
+		return 0;
 	got = (uint16_t)rte_ring_sc_dequeue_burst(inbox->ring, (void **)bufs, n, NULL);
 	for (i = 0; i < got; i++)
 		inbox->rx_bytes += bufs[i]->data_len;

@@ -390,6 +390,7 @@ add_memory(struct engine *e, const struct command *cmd)
 void
 engine_command(struct engine *e, struct command *cmd)
 {
+	e->due_at = 0;
 	if (cmd->ctx >= e->node->config.contexts)
 		cmd->result = -EINVAL;
 	else if (cmd->op == COMMAND_OPEN)

@@ -213,8 +213,6 @@ engine_deliver(struct engine *e)
 	unsigned n, work = 0;
 	uint64_t handles[BURST_MAX];
 
-	if (likely(!(proto_has(e->proto, e->now) & PROTO_HAS_DELIVERIES)))
-		return 0;
 	do {
 		n = proto_deliver(e->proto, d, BURST_MAX);
 		for (unsigned i = 0; i < n; i++) {

@@ -404,18 +404,23 @@ struct engine {
 	const struct peer *peers;        /* the node's table, by node number */
 	uint32_t nodes_max;
 	uint64_t now;
+	uint64_t polled_at; /* tsc when this turn began, and ... */
+	uint64_t before;    /* ... when the one before began; 0: the core knows */
+	uint64_t due_at;    /* tsc from which on the lane has something to do by itself; 0: it
+			     * has */
 	struct tx_queue txq[CONFIG_LINKS_MAX];
 	struct link *rx_links[CONFIG_LINKS_MAX]; /* those with a receive queue for the lane */
 	unsigned rx_link_count;
-	unsigned burst;                  /* of the configuration */
-	bool hands_over;                 /* there are other lanes */
-	bool checks_frames;              /* each frame received is looked at before the core has
-					  * it */
-	struct channel **open;           /* channels of this lane that are open or closing */
-	unsigned open_count, busy_count; /* turns.h */
-	unsigned idle_scan;              /* where the next look at idle ones begins */
-	unsigned sweep;                  /* turns until the next sweep */
-	bool look_at_all;                /* the next turn looks at idle ones as well */
+	struct rte_mbuf *arrived[BURST_MAX]; /* scratch: frames that a link gives */
+	unsigned burst;                      /* of the configuration */
+	bool hands_over;                     /* there are other lanes */
+	bool checks_frames;                  /* each frame received is looked at before the core has
+					      * it */
+	struct channel **open;               /* channels of this lane that are open or closing */
+	unsigned open_count, busy_count;     /* turns.h */
+	unsigned idle_scan;                  /* where the next look at idle ones begins */
+	unsigned sweep;                      /* turns until the next sweep */
+	bool look_at_all;                    /* the next turn looks at idle ones as well */
 	unsigned scan; /* index in open where the next scan of submissions begins */
 	struct channel **dirty;
 	unsigned dirty_count;
@@ -666,6 +671,16 @@ submission_bad(struct engine *e, struct channel *ch)
 {
 	ENGINE_COUNT(e, bad_submissions);
 	ch->bad++;
+}
+
+/* Let the core know that a turn has begun. To be called before anything of the turn is passed to
+ * it. */
+static inline void
+lane_begin(struct engine *e)
+{
+	if (e->before != 0)
+		proto_begin(e->proto, e->before, e->polled_at);
+	e->before = 0;
 }
 
 /* Give the service turns (step()) until it calls service_idle. */

@@ -248,7 +248,7 @@ frames_in(struct engine *e, const struct link *l, struct rte_mbuf **m, unsigned 
 	const uint16_t type = rte_cpu_to_be_16(l->config.ethertype);
 	const bool simple = !e->checks_frames && (encap != 0 || l->config.encap == LINK_ENCAP_NONE);
 
-	for (unsigned j = 0; j < n && j < 4; j++)
+	for (unsigned j = 1; j < n && j < 4; j++)
 		rte_prefetch0(rte_pktmbuf_mtod(m[j], void *));
 	for (unsigned j = 0; j < n; j++) {
 		const struct rte_ether_hdr *eth = rte_pktmbuf_mtod(m[j],
@@ -286,8 +286,20 @@ frames_in_captured(struct engine *e, const struct link *l, struct rte_mbuf **m, 
 		proto_backlog(e->proto);
 }
 
-static unsigned
-inbox_in(struct engine *e)
+void
+engine_frames(struct engine *e, const struct link *l, struct rte_mbuf **m, unsigned n)
+{
+	lane_begin(e);
+	if (l->slow)
+		e->now = rte_rdtsc();
+	if (unlikely(e->capture != NULL))
+		frames_in_captured(e, l, m, n);
+	else
+		frames_in(e, l, m, n);
+}
+
+unsigned
+engine_inbox(struct engine *e)
 {
 	void *m[BURST_MAX];
 	unsigned n = rte_ring_dequeue_burst(e->inbox, m, BURST_MAX, NULL);
@@ -303,31 +315,6 @@ inbox_in(struct engine *e)
 			local_arrive(e, m[i]);
 	}
 	return n;
-}
-
-unsigned
-engine_rx(struct engine *e)
-{
-	struct rte_mbuf *m[BURST_MAX];
-	unsigned work = 0;
-
-	for (unsigned i = 0; i < e->rx_link_count; i++) {
-		struct link *l = e->rx_links[i];
-		unsigned k = l->ops->rx(l, (uint16_t)e->lane, m, (uint16_t)e->burst);
-
-		if (k == 0)
-			continue;
-		if (l->slow)
-			e->now = rte_rdtsc();
-		if (unlikely(e->capture != NULL))
-			frames_in_captured(e, l, m, k);
-		else
-			frames_in(e, l, m, k);
-		work += k;
-	}
-	if (unlikely(e->hands_over))
-		work += inbox_in(e);
-	return work;
 }
 
 void
@@ -372,21 +359,31 @@ frame_out_checked(struct engine *e, const struct proto_out *o, const struct peer
 	q->m[q->n++] = m;
 }
 
-/* Queue a frame for its link. This is the fast path of the common frame: data that is sent for the
- * first time, with a plain encapsulation. */
+/* Queue a frame for its link. This is the fast path of the common frames, with a plain
+ * encapsulation: data that is sent for the first time, and an Ack. */
 static inline void
 frame_out(struct engine *e, const struct proto_out *o, const struct peer *peer, struct tx_queue *q)
 {
-	/* PROTO_NO_HANDLE is odd as well */
-	if (unlikely(!peer->plain || o->handle & SERVICE_TAG || o->again)) {
+	const struct frame_head head = frame_head_of(peer, o->node);
+	struct rte_mbuf *m;
+
+	if (likely(peer->plain && o->handle == PROTO_NO_HANDLE && o->head_len == WIRE_HDR_BYTES &&
+		    o->len == 0)) {
+		m = rte_mbuf_raw_alloc(e->node->pool);
+		if (unlikely(m == NULL)) {
+			ENGINE_COUNT(e, tx_no_mbuf);
+			return;
+		}
+		rte_pktmbuf_reset(m);
+		/* PROTO_NO_HANDLE is odd as well */
+	} else if (unlikely(!peer->plain || o->handle & SERVICE_TAG || o->again)) {
 		frame_out_checked(e, o, peer, q);
 		return;
+	} else {
+		m = ((const struct send_slot *)(uintptr_t)o->handle)->m;
+		rte_mbuf_refcnt_update(m, 1);
 	}
-	struct rte_mbuf *m = ((const struct send_slot *)(uintptr_t)o->handle)->m;
-
 	memcpy(slot_header(m), o->head, WIRE_HDR_BYTES);
-	const struct frame_head head = frame_head_of(peer, o->node);
-
 	frame_ready(m, &head, o->len);
 	q->m[q->n++] = m;
 }
@@ -659,8 +656,17 @@ engine_tx_full(struct engine *e)
 }
 
 unsigned
+engine_tx_waiting(struct engine *e)
+{
+	e->straight = 0;
+	e->tx_waiting = !flush_links(e);
+	return 0;
+}
+
+unsigned
 engine_tx(struct engine *e)
 {
+	bool waiting = e->tx_waiting || e->hands_over;
 	unsigned burst = e->burst, work = 0;
 
 	e->tx_waiting = false;
@@ -671,10 +677,11 @@ engine_tx(struct engine *e)
 		if (turn > 0)
 			e->now = rte_rdtsc();
 		/* even after a flush, a burst of the core must fit behind what still waits */
-		if (!flush_links(e) || queues_full(e)) {
+		if ((waiting && !flush_links(e)) || queues_full(e)) {
 			e->tx_waiting = true;
 			break;
 		}
+		waiting = true;
 		if (!(proto_has(e->proto, e->now) & PROTO_HAS_FRAMES))
 			break;
 		unsigned k = proto_tx(e->proto, e->out, burst, e->now);

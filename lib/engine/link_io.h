@@ -30,12 +30,11 @@ frame_head_of(const struct peer *peer, uint16_t node)
 	return h;
 }
 
-/* Make a frame of `len` bytes of payload ready for its link, which gets a reference. The frame is a
- * send buffer whose PM header is written. */
+/* Make a frame of `len` bytes of payload, whose PM header is written, ready for its link. The
+ * link gets the caller's reference. */
 static inline void
 frame_ready(struct rte_mbuf *m, const struct frame_head *h, uint32_t len)
 {
-	rte_mbuf_refcnt_update(m, 1);
 	m->data_off = (uint16_t)(PAYLOAD_START - h->bytes);
 	m->data_len = (uint16_t)(h->bytes + len);
 	m->pkt_len = m->data_len;
@@ -46,11 +45,35 @@ frame_ready(struct rte_mbuf *m, const struct frame_head *h, uint32_t len)
 /* Prepare the lane for the node's links. To be called when these are open, before the lane
  * polls. */
 void engine_links(struct engine *e);
-/* Pass frames from this lane's receive queues to the core, and what other lanes put into its inbox
- * to whomever it is for. Return how much was moved. */
-unsigned engine_rx(struct engine *e);
+/* Pass frames that came from a link to the core. */
+void engine_frames(struct engine *e, const struct link *l, struct rte_mbuf **m, unsigned n);
+/* Pass what other lanes put into this one's inbox to whomever it is for. Return how much. */
+unsigned engine_inbox(struct engine *e);
+
+/* Take in what has come to this lane's receive queues, and from other lanes. Return how much. */
+static inline unsigned
+engine_rx(struct engine *e)
+{
+	unsigned work = 0;
+
+	for (unsigned i = 0; i < e->rx_link_count; i++) {
+		struct link *l = e->rx_links[i];
+		unsigned k = l->ops->rx(l, (uint16_t)e->lane, e->arrived, (uint16_t)e->burst);
+
+		if (likely(k == 0))
+			continue;
+		engine_frames(e, l, e->arrived, k);
+		work += k;
+	}
+	if (unlikely(e->hands_over))
+		work += engine_inbox(e);
+	return work;
+}
+
 /* Pass frames from the core to the links. Return how many. */
 unsigned engine_tx(struct engine *e);
+/* Give the links what waits for them, while the core has nothing to send. Return 0. */
+unsigned engine_tx_waiting(struct engine *e);
 /* Send a frame to several nodes at once, over those links (a bit each), which can do that. m: its
  * data is the frame's payload of len bytes, at PAYLOAD_START. m passes to the link. There must be
  * room: engine_multicast_room. */

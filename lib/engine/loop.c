@@ -117,9 +117,38 @@ scan_channels(struct engine *e)
 	}
 	if (unlikely(e->open_count > e->busy_count) && !frozen)
 		work += scan_idle(e);
-	if (unlikely(--e->sweep == 0))
-		sweep(e);
 	return work;
+}
+
+/* Return whether some of the idle channels have submissions; others are looked at in every turn. */
+static __rte_noinline bool
+idle_call(struct engine *e)
+{
+	unsigned idle = e->open_count - e->busy_count;
+
+	for (unsigned n = idle < TURNS_IDLE ? idle : TURNS_IDLE; n-- > 0; e->idle_scan++) {
+		if (e->idle_scan < e->busy_count || e->idle_scan >= e->open_count)
+			e->idle_scan = e->busy_count;
+		const struct channel *ch = e->open[e->idle_scan];
+
+		if (slot_filled(&ch->sub, ch->sub.pos) && !ch->stopped)
+			return true; /* scan_idle() begins with it */
+	}
+	return false;
+}
+
+/* Return whether scan_channels() would find something to do. */
+static inline bool
+channels_call(struct engine *e)
+{
+	for (unsigned i = 0; i < e->busy_count; i++) {
+		const struct channel *ch = e->open[i];
+
+		if ((slot_filled(&ch->sub, ch->sub.pos) && !ch->stopped) || ch->low ||
+			ch->state != CHANNEL_OPEN)
+			return true;
+	}
+	return unlikely(e->open_count > e->busy_count) && idle_call(e);
 }
 
 static __rte_noinline unsigned
@@ -194,19 +223,40 @@ do_chores(struct engine *e)
 		freeze_step(e);
 }
 
-unsigned
-engine_poll(struct engine *e)
+/* Return from which time on a turn has something to do, though nobody submits and no frame comes;
+ * 0: the next one has. */
+static uint64_t
+due_at(const struct engine *e)
 {
-	unsigned work, has, received;
+	uint64_t at;
 
-	e->now = rte_rdtsc();
-	proto_begin(e->proto, e->now);
+	if (e->busy | e->owes | e->dirty_count | e->lingering_count || e->tx_waiting ||
+		e->hands_over)
+		return 0;
+	at = proto_due(e->proto);
+	if (likely(!e->chores))
+		return at;
+	if (e->freezes)
+		return 0;
+	at = e->local_waiting && e->housekeeping_at < at ? e->housekeeping_at : at;
+	at = e->watches && e->watch_at < at ? e->watch_at : at;
+	at = e->expires && e->expire_at < at ? e->expire_at : at;
+	return e->asks_links && e->rails->at < at ? e->rails->at : at;
+}
+
+/* Do what comes before receiving: note 1. */
+static __rte_noinline unsigned
+turn_sends(struct engine *e)
+{
+	unsigned work, has;
+
+	lane_begin(e);
 	work = scan_channels(e);
 	if (e->busy)
 		work += services_step(e);
 	has = proto_has(e->proto, e->now);
 	if (has & PROTO_HAS_FRAMES || e->tx_waiting || e->hands_over) {
-		work += engine_tx(e);
+		work += has & PROTO_HAS_FRAMES ? engine_tx(e) : engine_tx_waiting(e);
 		/* Links take their time to send. What arrived meanwhile is no older than that: if
 		 * it were taken for older, round trips would look shorter than they can be, and all
 		 * later ones long. */
@@ -214,11 +264,20 @@ engine_poll(struct engine *e)
 	}
 	if (has & PROTO_HAS_COMPLETIONS || e->lingering_count)
 		work += engine_complete(e);
-	received = engine_rx(e);
-	work += received;
+	return work;
+}
+
+/* Do what comes after receiving. */
+static __rte_noinline unsigned
+turn_ends(struct engine *e)
+{
+	unsigned work = 0;
+
+	lane_begin(e);
+	proto_tick(e->proto, e->now);
 	/* timers and frames are what deliveries come from, and room that came back */
-	if (proto_tick(e->proto, e->now) || received || has & PROTO_HAS_DELIVERIES)
-		work += engine_deliver(e);
+	if (unlikely(proto_has(e->proto, 0) & PROTO_HAS_DELIVERIES))
+		work = engine_deliver(e);
 	if (unlikely(e->owes))
 		work += services_answer(e);
 	if (e->dirty_count) {
@@ -237,7 +296,28 @@ engine_poll(struct engine *e)
 	}
 	if (unlikely(e->chores))
 		do_chores(e);
+	e->due_at = due_at(e);
+	return work;
+}
+
+unsigned
+engine_poll(struct engine *e)
+{
+	unsigned work = 0, received;
+	bool due;
+
+	e->before = e->polled_at;
+	e->now = e->polled_at = rte_rdtsc();
 	ENGINE_COUNT(e, polls);
+	if (unlikely(--e->sweep == 0))
+		sweep(e);
+	due = e->now >= e->due_at || channels_call(e) ||
+		atomic_load_explicit(&e->command, memory_order_relaxed) != NULL;
+	if (due)
+		work = turn_sends(e);
+	received = engine_rx(e);
+	if (due || received)
+		work += received + turn_ends(e);
 	return work;
 }
 
@@ -317,6 +397,7 @@ engine_sleep(struct engine *e, uint64_t idle_us)
 	}
 	announce_sleep(e, 0);
 	e->look_at_all = true; /* somebody may have rung */
+	e->due_at = 0;
 }
 
 /* Called after an empty poll. */

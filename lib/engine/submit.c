@@ -277,6 +277,7 @@ queue_run(struct channel *ch, struct tx_queue *q, const struct peer *peer, uint1
 			continue;
 		}
 		bytes += run[i].len;
+		rte_mbuf_refcnt_update(slot->m, 1);
 		frame_ready(slot->m, &head, run[i].len);
 		queue[i] = slot->m;
 		if (!inlined && unlikely(ch->thin != NULL)) /* no link has it yet */

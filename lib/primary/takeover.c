@@ -236,7 +236,7 @@ takeover_give(struct node *n)
 		rte_pktmbuf_free_bulk(e->txq[i].m, e->txq[i].n);
 		e->txq[i].n = 0;
 	}
-	proto_begin(e->proto, rte_rdtsc());
+	proto_begin(e->proto, e->polled_at, rte_rdtsc());
 	engine_deliver(e);
 	engine_complete(e);
 	engine_flush(e);

@@ -319,8 +319,10 @@ close_ctx(struct core *c, uint16_t ctx, bool linger)
 static void
 pass_time(struct core *c, uint32_t us)
 {
+	const uint64_t before = c->now;
+
 	c->now += us * (c->p->cfg.ticks_per_sec / 1000000);
-	proto_begin(c->p, c->now);
+	proto_begin(c->p, before, c->now);
 	proto_tick(c->p, c->now);
 }
 

@@ -118,12 +118,37 @@ check_rooms(struct net *net, unsigned node)
 	}
 }
 
+/* What waits in the core must be told, or its engine would not ask for it. */
+static void
+check_due(struct net *net, unsigned node)
+{
+	const struct proto *p = net->nodes[node].p;
+	const uint64_t ack_at = list_empty(&p->acks_due) ? UINT64_MAX
+							 : p->flows[p->acks_due.head].ack_at;
+	unsigned has = 0;
+
+	if (p->active_path != NIL || !list_empty(&p->ctl) || !list_empty(&p->acks_urgent) ||
+		p->stray_head != p->stray_tail)
+		has |= PROTO_HAS_FRAMES;
+	if (!list_empty(&p->done))
+		has |= PROTO_HAS_COMPLETIONS;
+	if (!list_empty(&p->delivered) || !list_empty(&p->released))
+		has |= PROTO_HAS_DELIVERIES;
+	if ((p->due.has & has) != has)
+		net_fail(net, "node %u has %#x and tells of %#x", node, has, p->due.has);
+	if (p->due.ack_at != ack_at)
+		net_fail(net, "node %u does not tell when its next Ack goes", node);
+	if (p->due.tick_at != (p->wheel.cursor + 1) << p->wheel.shift)
+		net_fail(net, "node %u does not tell when its timers are next", node);
+}
+
 void
 net_check_books(struct net *net, unsigned node)
 {
 	struct net_node *n = &net->nodes[node];
 
 	check_counters(net, node);
+	check_due(net, node);
 	check_paths(net, n->p);
 	check_rooms(net, node);
 	if (n->cfg.tx_frames_max - proto_tx_free(n->p) != n->tx_out ||

@@ -859,7 +859,7 @@ timers__of_a_thread_that_is_always_slow(void **state)
 	for (int turns = 0; proto_complete(p, &done, 1) == 0; turns++) {
 		assert_in_range(turns, 0, 100000);
 		now += 2 * p->rto_min;
-		proto_begin(p, now);
+		proto_begin(p, now - 2 * p->rto_min, now);
 		while (proto_tx(p, out, 8, now) > 0)
 			;
 		proto_tick(p, now);

@@ -45,6 +45,7 @@ free_flight(struct proto *p, struct flow *f, struct path *t, uint32_t ack)
 	else
 		p->txds[p->done.tail].next = first;
 	p->done.tail = last;
+	HAS(p, COMPLETIONS);
 	t->inflight_bytes -= bytes;
 	t->inflight_frames -= frames;
 	COUNT_N(p, messages_sent, messages);

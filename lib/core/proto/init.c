@@ -152,6 +152,8 @@ init_times(struct proto *p, uint64_t now)
 	while ((32ull << p->wheel.shift) <= p->rto_min) /* a quarter of the shortest probe */
 		p->wheel.shift++;
 	p->wheel.cursor = now >> p->wheel.shift;
+	p->due.tick_at = (p->wheel.cursor + 1) << p->wheel.shift;
+	p->due.ack_at = UINT64_MAX;
 	for (uint32_t i = 0; i < WHEEL_SLOTS; i++)
 		p->wheel.head[i] = NIL;
 }
@@ -243,7 +245,7 @@ proto_adopt(void *memory, const struct proto_config *config)
 	return p;
 }
 
-#define FORM 7 /* counted up when a field of these gets another place or meaning */
+#define FORM 8 /* counted up when a field of these gets another place or meaning */
 
 uint32_t
 proto_form(void)
@@ -251,23 +253,6 @@ proto_form(void)
 	return (uint32_t)(FORM << 24 ^ sizeof(struct proto) ^ sizeof(struct flow) << 3 ^
 		sizeof(struct path) << 6 ^ sizeof(struct txd) << 9 ^ sizeof(struct rxd) << 12 ^
 		sizeof(struct context) << 15);
-}
-
-unsigned
-proto_has(const struct proto *p, uint64_t now)
-{
-	unsigned has = 0;
-
-	if (unlikely((p->active_path & p->ctl.head & p->acks_urgent.head) != NIL ||
-		    p->stray_head != p->stray_tail))
-		has = PROTO_HAS_FRAMES;
-	else if (p->acks_due.head != NIL && now >= p->flows[p->acks_due.head].ack_at)
-		has = PROTO_HAS_FRAMES;
-	if (p->done.head != NIL)
-		has |= PROTO_HAS_COMPLETIONS;
-	if (unlikely((p->delivered.head & p->released.head) != NIL))
-		has |= PROTO_HAS_DELIVERIES;
-	return has;
 }
 
 const uint64_t *

@@ -316,6 +316,7 @@ struct share {
 };
 
 struct proto {
+	struct proto_due due;
 	struct proto_config cfg;
 	struct share share;
 	uint64_t counters[PROTO_COUNTER_COUNT];
@@ -397,6 +398,9 @@ struct proto {
 	do {                                                                                       \
 		(l)->head = LINK((l)->head);                                                       \
 	} while (0)
+
+/* Note that there is something of that kind to pull. */
+#define HAS(p, what) ((p)->due.has |= PROTO_HAS_##what)
 
 static inline bool
 list_empty(const struct list *l)

@@ -29,6 +29,8 @@ ack_unlist(struct proto *p, struct flow *f)
 		l->tail = f->ack_prev;
 	else
 		p->flows[f->ack_next].ack_prev = f->ack_prev;
+	if (f->ack_prev == NIL && f->flags & FLOW_ACK_DUE)
+		p->due.ack_at = f->ack_next != NIL ? p->flows[f->ack_next].ack_at : UINT64_MAX;
 	f->flags &= ~(FLOW_URGENT | FLOW_ACK_DUE);
 }
 
@@ -41,6 +43,7 @@ ack_urgent(struct proto *p, struct flow *f, uint16_t flags)
 	if (f->flags & FLOW_ACK_DUE)
 		ack_unlist(p, f);
 	enlist(p, f, &p->acks_urgent, FLOW_URGENT);
+	HAS(p, FRAMES);
 }
 
 /* Owe an Ack for a frame that was received. The Ack may be delayed (PM-ACKC). acks_due is ordered
@@ -52,6 +55,8 @@ ack_owe(struct proto *p, struct flow *f, uint64_t now)
 		ack_urgent(p, f, 0);
 	} else if (!(f->flags & (FLOW_ACK_DUE | FLOW_URGENT))) {
 		f->ack_at = now + p->ack_delay;
+		if (list_empty(&p->acks_due))
+			p->due.ack_at = f->ack_at;
 		enlist(p, f, &p->acks_due, FLOW_ACK_DUE);
 	}
 }

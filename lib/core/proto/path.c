@@ -102,6 +102,7 @@ queue_control(struct proto *p, struct path *t)
 		return;
 	t->ctl_queued = true;
 	LIST_APPEND(&p->ctl, (uint32_t)(t - p->paths), CTL_LINK);
+	HAS(p, FRAMES);
 }
 
 void

@@ -409,26 +409,62 @@ void proto_node_links(struct proto *p, uint16_t node, uint32_t links);
 /* Note that what is passed in from now on came by that link, below config.links. */
 void proto_rx_link(struct proto *p, unsigned link);
 
-/* Begin a turn of the caller's loop: what it receives may have waited since the previous turn
- * began. A caller that passes in each frame at the moment it arrives (a simulator) need not call
- * this. */
-void proto_begin(struct proto *p, uint64_t now);
+/* Begin a turn of the caller's loop: what it receives may have waited since `before`, when the
+ * previous turn began. A caller that passes in each frame at the moment it arrives (a simulator)
+ * need not call this, nor need one in a turn in which it calls nothing else of the core. */
+void proto_begin(struct proto *p, uint64_t before, uint64_t now);
 /* Note that in this turn a link had more frames than were taken. The next ones have waited as long,
  * and the Acks that timers wait for may be among them. */
 void proto_backlog(struct proto *p);
-/* Run the timers, after received frames were passed in. Call it at proto_deadline at the latest.
- * Returns whether any timer may have run. */
-bool proto_tick(struct proto *p, uint64_t now);
 /* Return the time of the next timer, UINT64_MAX = none. It is never early by more than a timer
  * slot. */
 uint64_t proto_deadline(const struct proto *p);
 
-/* Return what there is to pull now, in PROTO_HAS_ bits; an Ack that still waits for company is not
- * yet a frame. This is cheap, for turns that find little. */
+/* These bits say what there is to pull. */
 #define PROTO_HAS_FRAMES      0x1u /* proto_tx */
 #define PROTO_HAS_COMPLETIONS 0x2u /* proto_complete */
 #define PROTO_HAS_DELIVERIES  0x4u /* proto_deliver, proto_release */
-unsigned proto_has(const struct proto *p, uint64_t now);
+
+/* Every struct proto begins with what it has to give, and when it has to do something by itself.
+ * The core writes it; the next three functions read it, so that a turn that finds nothing to do
+ * costs little. */
+struct proto_due {
+	uint64_t tick_at; /* the timers have nothing to do before */
+	uint64_t ack_at;  /* when the first Ack that waits for company is sent without it */
+	unsigned has;     /* PROTO_HAS_ bits; one may be set though there is nothing any more */
+};
+
+/* Return what there is to pull now, in PROTO_HAS_ bits; an Ack that still waits for company is not
+ * yet a frame. */
+static inline unsigned
+proto_has(const struct proto *p, uint64_t now)
+{
+	const struct proto_due *due = (const struct proto_due *)p;
+
+	return due->has | (now >= due->ack_at ? PROTO_HAS_FRAMES : 0);
+}
+
+/* Return from which time on the core has something to give, or timers to run; 0 = now. Nothing
+ * changes before unless something is passed in. */
+static inline uint64_t
+proto_due(const struct proto *p)
+{
+	const struct proto_due *due = (const struct proto_due *)p;
+
+	if (due->has != 0)
+		return 0;
+	return due->ack_at < due->tick_at ? due->ack_at : due->tick_at;
+}
+
+bool proto_run_timers(struct proto *p, uint64_t now);
+
+/* Run the timers, after received frames were passed in. Call it at proto_deadline at the latest.
+ * Returns whether any timer may have run. */
+static inline bool
+proto_tick(struct proto *p, uint64_t now)
+{
+	return now >= ((const struct proto_due *)p)->tick_at && proto_run_timers(p, now);
+}
 
 /* Pull up to n items. Each returns how many it gave, 0 = nothing now. */
 unsigned proto_tx(struct proto *p, struct proto_out *out, unsigned n, uint64_t now);

@@ -22,6 +22,7 @@ path_activate(struct proto *p, struct path *t)
 	else
 		p->paths[p->active_path_tail].active_next = index;
 	p->active_path_tail = index;
+	HAS(p, FRAMES);
 }
 
 void
@@ -50,6 +51,7 @@ txd_done(struct proto *p, uint32_t index, uint8_t error)
 			COUNT(p, messages_sent);
 	}
 	LIST_APPEND(&p->done, index, TXD_LINK);
+	HAS(p, COMPLETIONS);
 }
 
 /* Have the flow opened anew by what it sends next, since its receiver may have forgotten it or may
@@ -115,6 +117,7 @@ stray_reply(struct proto *p, const struct wire_hdr *h, uint8_t type, uint16_t fl
 {
 	if (p->stray_tail - p->stray_head == STRAYS)
 		return;
+	HAS(p, FRAMES);
 	p->strays[p->stray_tail++ % STRAYS] = (struct stray){
 		.node = wire_be16(h->src_node),
 		.src_ctx = wire_be16(h->dst_ctx),
@@ -140,6 +143,7 @@ flow_say(struct proto *p, const struct flow *f, uint8_t type, uint16_t flags, ui
 		return true; /* there is nobody to hear it */
 	if (p->stray_tail - p->stray_head == STRAYS)
 		return false;
+	HAS(p, FRAMES);
 	p->strays[p->stray_tail++ % STRAYS] = (struct stray){
 		.node = f->node,
 		.src_ctx = f->ctx,

@@ -94,6 +94,7 @@ append_fragment(struct proto *p, struct flow *f, uint32_t index)
 	r->last = --f->frags_left == 0;
 	if (likely(r->last && list_empty(&f->frags))) {
 		LIST_APPEND(&p->delivered, index, RXD_LINK);
+		HAS(p, DELIVERIES);
 		COUNT(p, messages_delivered);
 		return;
 	}
@@ -105,6 +106,7 @@ append_fragment(struct proto *p, struct flow *f, uint32_t index)
 	else
 		RXD_LINK(p->delivered.tail) = f->frags.head;
 	p->delivered.tail = f->frags.tail;
+	HAS(p, DELIVERIES);
 	f->frags = (struct list){NIL, NIL};
 	p->assembling -= p->ctxs[f->ctx].copied ? f->frags_bulks : 0;
 	f->frags_bulks = 0;
@@ -723,9 +725,8 @@ rx_other(struct proto *p, const struct wire_hdr *h, uint32_t len, uint64_t handl
 {
 	uint32_t index = len < WIRE_HDR_BYTES
 		? NIL
-		: flow_search(p,
-			  proto_flow_key(wire_be16(h->dst_ctx), wire_be16(h->src_node),
-				  wire_be16(h->src_ctx)));
+		: flow_find(p, wire_be16(h->dst_ctx), wire_be16(h->src_node),
+			  wire_be16(h->src_ctx));
 
 	if (unlikely(index == NIL))
 		return rx_checked(p, h, len, handle, now);
@@ -750,6 +751,13 @@ proto_rx(struct proto *p, const void *frame, uint32_t len, uint64_t handle, uint
 	return rx_other(p, frame, len, handle, now);
 }
 
+static void
+deliveries_pulled(struct proto *p)
+{
+	if (list_empty(&p->delivered) && list_empty(&p->released))
+		p->due.has &= ~PROTO_HAS_DELIVERIES;
+}
+
 unsigned
 proto_deliver(struct proto *p, struct proto_delivery *out, unsigned n)
 {
@@ -772,6 +780,7 @@ proto_deliver(struct proto *p, struct proto_delivery *out, unsigned n)
 		};
 		rxd_put(p, i);
 	}
+	deliveries_pulled(p);
 	return k;
 }
 
@@ -787,5 +796,6 @@ proto_release(struct proto *p, uint64_t *handles, unsigned n)
 		handles[k] = p->rxds[i].handle;
 		rxd_put(p, i);
 	}
+	deliveries_pulled(p);
 	return k;
 }

@@ -33,6 +33,7 @@ rxds_release(struct proto *p, struct list *l)
 
 		LIST_POP(l, RXD_LINK);
 		LIST_APPEND(&p->released, i, RXD_LINK);
+		HAS(p, DELIVERIES);
 	}
 	return n;
 }

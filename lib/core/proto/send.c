@@ -663,6 +663,9 @@ proto_tx(struct proto *p, struct proto_out *out, unsigned n, uint64_t now)
 	if (unlikely(spare && k < n && p->active_path != NIL))
 		k += tx_data(p, out + k, n - k, now_ts, now);
 	COUNT_N(p, tx_frames, k);
+	if (p->active_path == NIL && list_empty(&p->ctl) && list_empty(&p->acks_urgent) &&
+		p->stray_head == p->stray_tail)
+		p->due.has &= ~PROTO_HAS_FRAMES;
 	return k;
 }
 
@@ -892,6 +895,8 @@ proto_complete(struct proto *p, struct proto_completion *out, unsigned n)
 		last = i;
 		i = d->next;
 	}
+	if (i == NIL)
+		p->due.has &= ~PROTO_HAS_COMPLETIONS;
 	if (k == 0)
 		return 0;
 	p->done.head = i;

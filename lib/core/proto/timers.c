@@ -31,9 +31,9 @@ visit_slot(struct proto *p, uint32_t slot, uint64_t now)
 }
 
 void
-proto_begin(struct proto *p, uint64_t now)
+proto_begin(struct proto *p, uint64_t before, uint64_t now)
 {
-	uint64_t away = now - p->begun_at;
+	uint64_t away = now - before;
 
 	p->waited = away + (unlikely(p->backlog) ? p->waited : 0);
 	p->begun_at = now;
@@ -54,13 +54,11 @@ proto_backlog(struct proto *p)
 }
 
 bool
-proto_tick(struct proto *p, uint64_t now)
+proto_run_timers(struct proto *p, uint64_t now)
 {
 	struct wheel *w = &p->wheel;
 	uint64_t target = now >> w->shift;
 
-	if (likely(target <= w->cursor))
-		return false;
 	if (now - p->grace_from < p->rto_min / 2)
 		return false;
 	if (p->backlog && p->put_off++ < PUT_OFF_MAX)
@@ -80,6 +78,7 @@ proto_tick(struct proto *p, uint64_t now)
 		if (w->busy[slot / 64] >> (slot % 64) & 1)
 			visit_slot(p, slot, now);
 	}
+	p->due.tick_at = (w->cursor + 1) << w->shift;
 	return true;
 }
 
