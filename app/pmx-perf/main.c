@@ -75,6 +75,8 @@ static const char usage[] =
 	"bytes\n"
 	"    --respond              be the echoing side\n"
 	"  floor line               a cache line between two CPUs and back; --cpu, and --other N\n"
+	"  floor away               how often the machine takes a CPU away from a program that "
+	"spins; --cpu, --seconds\n"
 	"  baseline tcp | udp       kernel sockets; both ends here, or\n"
 	"    --respond | --initiate one end, at --address IP:PORT, or the path of a Unix socket\n"
 	"    --socket-buffer N (4194304)  bytes asked for with udp, 0: the system's own\n"
@@ -88,6 +90,16 @@ static const char usage[] =
 	"    --unsettled            instead NAME.WHAT of columns with a *, the 99th percentiles' "
 	"aside\n"
 	"    --figure DIR           DIR/round_trip.svg, bandwidth.svg, .csv\n"
+	"Repeatable runs:\n"
+	"  suite FILE --out DIR     measure what the file says in turns, other programs too; "
+	"DIR/results.json, report.html\n"
+	"    --turns N              of each column, instead of the file's\n"
+	"    --cpu N, --other N     the CPUs of what is measured and of what is beside it\n"
+	"  compare OLD NEW          two such directories: ratios of medians, with intervals; exit "
+	"status 1 if some are worse\n"
+	"    --columns OLD,NEW      or two columns of one such directory, which were measured in "
+	"turns\n"
+	"    --threshold N (5)      by more than so many percent\n"
 	"\n"
 	"  --sizes N,N,...          bytes; defaults 8 to 1048576\n"
 	"  --rounds N (20000)  --warmup N (2000)  --seconds S (1)  --burst N (32)\n"
@@ -126,7 +138,11 @@ enum {
 	OPT_IN_PLACE,
 	OPT_SPREAD,
 	OPT_WITHIN,
-	OPT_UNSETTLED
+	OPT_UNSETTLED,
+	OPT_OUT,
+	OPT_TURNS,
+	OPT_THRESHOLD,
+	OPT_COLUMNS
 };
 
 static const struct option longs[] = {{"instance", 1, NULL, OPT_INSTANCE},
@@ -142,6 +158,8 @@ static const struct option longs[] = {{"instance", 1, NULL, OPT_INSTANCE},
 	{"socket-buffer", 1, NULL, OPT_SOCKET}, {"other", 1, NULL, OPT_OTHER},
 	{"in-place", 0, NULL, OPT_IN_PLACE}, {"spread", 0, NULL, OPT_SPREAD},
 	{"within", 1, NULL, OPT_WITHIN}, {"unsettled", 0, NULL, OPT_UNSETTLED},
+	{"out", 1, NULL, OPT_OUT}, {"turns", 1, NULL, OPT_TURNS},
+	{"threshold", 1, NULL, OPT_THRESHOLD}, {"columns", 1, NULL, OPT_COLUMNS},
 	{"help", 0, NULL, OPT_HELP}, {"version", 0, NULL, OPT_VERSION}, {0}};
 
 static const struct perf_command perf_commands[] = {
@@ -169,10 +187,13 @@ static const struct perf_command perf_commands[] = {
 	{"floor", run_floor, NULL, NULL},
 	{"baseline", run_baseline, NULL, NULL},
 	{"report", run_report, NULL, NULL},
+	{"suite", run_suite, NULL, NULL},
+	{"compare", run_compare, NULL, NULL},
 	{NULL, NULL, NULL, NULL},
 };
 
-static const struct perf_command line_command = {"floor line", run_line, NULL, NULL};
+static const struct perf_command line_command = {"floor line", run_line, NULL, NULL},
+				 away_command = {"floor away", run_away, NULL, NULL};
 
 /* ------------------------------------------------------------------ options */
 
@@ -289,6 +310,14 @@ parse_number_option(struct options *o, int opt, const char *arg)
 		e = parse_number("--cpu", arg, 0, 4095, &v);
 		o->cpu = (int)v;
 		return e;
+	case OPT_TURNS:
+		e = parse_number("--turns", arg, 1, 64, &v);
+		o->turns = (unsigned)v;
+		return e;
+	case OPT_THRESHOLD:
+		e = parse_number("--threshold", arg, 0, 1000, &v);
+		o->threshold = v / 100;
+		return e;
 	case OPT_OTHER:
 		e = parse_number("--other", arg, 0, 4095, &v);
 		o->other = (int)v;
@@ -327,6 +356,12 @@ parse_option(struct options *o, int opt, const char *arg)
 		return 0;
 	case OPT_VIA:
 		o->via = arg;
+		return 0;
+	case OPT_OUT:
+		o->out = arg;
+		return 0;
+	case OPT_COLUMNS:
+		o->columns = arg;
 		return 0;
 	case OPT_FIGURE:
 		o->figure = arg;
@@ -416,9 +451,9 @@ parse(struct options *o, int argc, char **argv)
 	}
 	if (o->command->run == run_floor && optind < argc) {
 		o->kind = argv[optind++];
-		if (strcmp(o->kind, "line") != 0)
-			return bad("floor", o->kind, "line, or nothing for the link");
-		o->command = &line_command;
+		if (strcmp(o->kind, "line") != 0 && strcmp(o->kind, "away") != 0)
+			return bad("floor", o->kind, "line, away, or nothing for the link");
+		o->command = strcmp(o->kind, "line") == 0 ? &line_command : &away_command;
 	}
 	o->files = argv + optind;
 	o->file_count = argc - optind;
@@ -445,6 +480,7 @@ main(int argc, char **argv)
 		.burst = 32,
 		.depth = 8,
 		.hit_ratio = 100,
+		.threshold = 0.05,
 		.cpu = -1,
 		.other = -1,
 		.idle = PERF_YIELD,
@@ -460,8 +496,8 @@ main(int argc, char **argv)
 		fprintf(stderr, "pmx-perf: --figure %s: %s\n", o.figure, strerror(errno));
 		return 1;
 	}
-	/* a report only reads files */
-	if (o.command->run != run_report &&
+	/* these only read files */
+	if (o.command->run != run_report && o.command->run != run_compare &&
 		cpu_settle(&o, o.embedded || o.command->run == run_floor) != 0)
 		return 2;
 	return o.command->run(&o);

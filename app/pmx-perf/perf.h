@@ -58,7 +58,7 @@ struct options {
 	const char *instance;                /* name of a primary */
 	const char *embedded;                /* configuration file of an embedded node, or NULL */
 	const char *address;                 /* baseline: the server's address */
-	const char *kind;                    /* baseline: tcp, udp, relay; floor: line */
+	const char *kind;                    /* baseline: tcp, udp, relay; floor: line, away */
 	const char *via;                     /* baseline relay: where it listens */
 	uint16_t context;                    /* own number */
 	struct pmx_addr to;                  /* the responder */
@@ -78,7 +78,11 @@ struct options {
 	const char *figure;                 /* directory for curves; it exists when tests begin */
 	bool json, respond, serve, progress;
 	bool spread, unsettled; /* report */
-	char **files;           /* report */
+	const char *out;        /* suite: the directory of its results */
+	unsigned turns;         /* suite: 0: as its file says */
+	double threshold;       /* compare: a share */
+	const char *columns;    /* compare: OLD,NEW of one run, or NULL */
+	char **files;           /* report, suite, compare */
 	int file_count;
 	int eal_argc;
 	char **eal_argv;
@@ -89,7 +93,7 @@ struct row {
 	char what[16]; /* pmx, push, pull, memcpy, floor, tcp, udp */
 	char test[16]; /* latency, rate, bandwidth, page */
 	uint32_t size; /* bytes of a message or frame */
-	uint64_t p50_ns, p99_ns, p999_ns, min_ns, max_ns;
+	uint64_t p50_ns, p99_ns, p999_ns, p9999_ns, min_ns, max_ns;
 	double per_second; /* messages or frames */
 	double gbits;
 	double seconds; /* of a stream: that the receiver took for it */
@@ -182,17 +186,23 @@ int run_test(const struct options *o);    /* the initiator's side: sides.c */
 int run_respond(const struct options *o); /* the responder's */
 int run_floor(const struct options *o);   /* raw.c */
 int run_line(const struct options *o);    /* floor line */
+int run_away(const struct options *o);    /* floor away */
 int run_baseline(const struct options *o);
 int run_idle(const struct options *o);
 int run_pin(const struct options *o);
 int run_copy(const struct options *o);
 int run_report(const struct options *o); /* 0, 1 if a file is bad, 2 without files */
+int run_suite(const struct options *o);
+int run_compare(const struct options *o); /* 0, 1 if something is worse, 2 on errors */
 
 /* relay.c: accept at one address and pass on to the other; 0, or 1 after printing why on stderr */
 struct baseline;
 int run_relay(struct baseline *listens, struct baseline *connects);
 
 /* ------------------------------------------------------------------ what they have in common */
+
+/* The commit that the program was built from, or "unknown". */
+extern const char perf_commit[];
 
 /* Print on stderr what failed and why. Returns 1. */
 int perf_complain(const char *doing, int error);

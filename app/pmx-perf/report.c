@@ -14,6 +14,7 @@ row_latency(struct row *r, const struct hist *h)
 	r->p50_ns = hist_percentile(h, 500000);
 	r->p99_ns = hist_percentile(h, 990000);
 	r->p999_ns = hist_percentile(h, 999000);
+	r->p9999_ns = hist_percentile(h, 999900);
 	r->min_ns = hist_min(h);
 	r->max_ns = hist_max(h);
 }
@@ -77,12 +78,14 @@ void
 row_print(const struct options *o, const struct row *r)
 {
 	if (o->json) {
-		json_line(json_pack("{s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I}",
-			"what", r->what, "test", r->test, "size", (json_int_t)r->size, "p50_ns",
+		json_line(json_pack(
+			"{s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I}", "what",
+			r->what, "test", r->test, "size", (json_int_t)r->size, "p50_ns",
 			json_ns(r->p50_ns), "p99_ns", json_ns(r->p99_ns), "p999_ns",
-			json_ns(r->p999_ns), "min_ns", json_ns(r->min_ns), "max_ns",
-			json_ns(r->max_ns), "per_second", json_figure(measured(r->per_second)),
-			"gbits", json_figure(measured(r->gbits)), "seconds",
+			json_ns(r->p999_ns), "p9999_ns", json_ns(r->p9999_ns), "min_ns",
+			json_ns(r->min_ns), "max_ns", json_ns(r->max_ns), "per_second",
+			json_figure(measured(r->per_second)), "gbits",
+			json_figure(measured(r->gbits)), "seconds",
 			json_figure(measured(r->seconds)), "lost", (json_int_t)r->lost));
 		return;
 	}

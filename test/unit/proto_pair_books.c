@@ -118,7 +118,7 @@ check_rooms(struct net *net, unsigned node)
 	}
 }
 
-/* What waits in the core must be told, or its engine would not ask for it. */
+/* Check that the core tells of what waits in it, since its engine would not ask for it else. */
 static void
 check_due(struct net *net, unsigned node)
 {
