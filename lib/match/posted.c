@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 
+#include "base/likely.h"
 #include "match/chains.h"
 
 /* Normalise what a receive of that class wants, so that all that want the same have equal keys. */
@@ -216,6 +217,17 @@ match_posted_take(struct match_posted *p, const struct match_key *key, uint64_t 
 			return false;
 		*handle = p->receives[p->only].handle;
 		match_posted_leave_only(p);
+		return true;
+	}
+	if (likely(p->of[MATCH_EXACT] == p->count)) {
+		const struct match_where chain = chain_of(p, MATCH_EXACT, key,
+			class_hash(MATCH_EXACT, key));
+
+		if (chain.group == NULL)
+			return false;
+		best = chain.group->head[chain.i];
+		*handle = p->receives[best].handle;
+		leave_chain(p, best, chain);
 		return true;
 	}
 	for (uint8_t class = 0; class < MATCH_CLASSES; class ++) {

@@ -681,6 +681,17 @@ rx_ack(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t now)
 	return PROTO_RX_DONE;
 }
 
+/* Return whether the Ack that a data frame carries says something new. Those behind the first one
+ * of a burst mostly do not. */
+static inline bool
+ack_is_news(const struct flow *f, const struct wire_hdr *h)
+{
+	const uint32_t ack = wire_be32(h->ack), credit = wire_be16(h->credit);
+
+	return h->flags & wire_be16(WIRE_F_ECHO) || ack != f->snd_una || credit == 0 ||
+		ack + credit != f->credit_end || wire_be16(h->share) != f->share;
+}
+
 /* Handle the common frame by the fast path: a whole message, next in order, of a flow with nothing
  * in its way. If a flow is open, so is its path. other: the frame before it was of another flow. */
 static inline enum proto_rx_result
@@ -712,7 +723,7 @@ rx_plain(struct proto *p, struct flow *f, const struct wire_hdr *h, uint32_t len
 	flow_heard(p, f, h);
 	COUNT(p, messages_delivered);
 	COUNT(p, rx_accepted);
-	if (h->flags & wire_be16(WIRE_F_ACK) || !(f->flags & FLOW_ACK_DUE) ||
+	if ((h->flags & wire_be16(WIRE_F_ACK) && ack_is_news(f, h)) || !(f->flags & FLOW_ACK_DUE) ||
 		f->acks_owed + 1 >= p->cfg.ack_every)
 		return rx_plain_acks(p, f, h, now);
 	f->acks_owed++;
