@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Sends with parameters (pieces, cookies, a time after which they are not sent), sends that are
- * taken back, nodes that are watched, and structures of parameters of other versions.
+ * taken back, bursts to several contexts in turn, nodes that are watched, and structures of
+ * parameters of other versions.
  */
 #include <errno.h>
 #include <string.h>
@@ -315,6 +316,105 @@ params__of_other_versions(void **state)
 		-EINVAL);
 }
 
+/* ------------------------------------------------------------------ to several contexts in turn */
+
+#define TARGETS 3 /* two contexts of the other node, and one of the own */
+
+static const struct {
+	struct pmx_addr address;
+	unsigned node, context;
+} target[TARGETS] = {{{1, 0}, 1, 0}, {{1, 1}, 1, 1}, {{0, 1}, 0, 1}};
+static uint32_t sent_to[TARGETS], taken_of[TARGETS];
+
+/* The next message to a target: its number, in a buffer or copied. Returns false if there is no
+ * room for it now. */
+static bool
+send_next(unsigned t, unsigned len, bool copied)
+{
+	uint8_t bytes[64];
+	struct pmx_buffer buf;
+
+	memset(bytes, (int)t, sizeof(bytes));
+	memcpy(bytes, &sent_to[t], sizeof(sent_to[t]));
+	if (copied) {
+		if (pmx_send_copy(ctx[0][0], target[t].address, bytes, len, NULL) != 0)
+			return false;
+	} else {
+		if (pmx_get_send_buffer(ctx[0][0], len, &buf) != 0)
+			return false;
+		memcpy(buf.data, bytes, len);
+		assert_int_equal(pmx_send(ctx[0][0], target[t].address, &buf, NULL), 0);
+	}
+	sent_to[t]++;
+	return true;
+}
+
+/* Takes what has come to a target, which is what was sent to it, in order. */
+static void
+take_all(unsigned t)
+{
+	struct pmx_context *c = ctx[target[t].node][target[t].context];
+	struct pmx_message msg;
+	uint32_t number;
+
+	while (pmx_receive(c, &msg) == 1) {
+		const uint8_t *data = pmx_message_data(&msg);
+
+		memcpy(&number, data, sizeof(number));
+		assert_int_equal(number, taken_of[t]++);
+		assert_in_range(msg.len, 5, 64);
+		for (uint32_t i = sizeof(number); i < msg.len; i++)
+			assert_int_equal(data[i], t);
+		pmx_release_receive_buffer(c, &msg);
+	}
+}
+
+static void
+alternate(unsigned period, unsigned bursts, uint32_t seed)
+{
+	for (unsigned burst = 0; burst < bursts; burst++) {
+		const unsigned count = 1 + (seed = seed * 1103515245 + 12345) / 65536 % 40;
+
+		for (unsigned i = 0; i < count; i++) {
+			seed = seed * 1103515245 + 12345;
+			const unsigned t = period ? i % period : seed / 65536 % TARGETS;
+
+			if (!send_next(t, 5 + seed / 256 % 60, seed / 8192 % 3 == 0))
+				break;
+		}
+		pair_poll();
+		for (unsigned t = 0; t < TARGETS && seed / 4096 % 3 != 0; t++)
+			take_all(t);
+	}
+	for (unsigned t = 0; t < TARGETS; t++)
+		UNTIL((take_all(t), taken_of[t] == sent_to[t]));
+	UNTIL(pmx_sends_pending(ctx[0][0]) == 0);
+}
+
+/* Those to each context arrive in order and once, also where there is little room, and where frames
+ * are lost. */
+static void
+send__alternates(void **state)
+{
+	static const char *const limits[] = {"",
+		"send_buffers = 48\nreceive_buffers = 16\nlhs_entries = 16\nsubmissions = 64",
+		"send_buffers = 48\n" GIVES_UP_SOON "\nwindow = 16"};
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		pair_start("client", limits[i]);
+		memset(sent_to, 0, sizeof(sent_to));
+		memset(taken_of, 0, sizeof(taken_of));
+		keep_and_lose = i == 2 ? 13 : 0;
+		alternate(2, 200, 1 + i);
+		alternate(3, 200, 2 + i);
+		alternate(0, 400, 3 + i);
+		assert_in_range(sent_to[0], 1000, UINT32_MAX);
+		if (i < 2)
+			assert_int_equal(pair_stop(state), 0);
+	}
+}
+
 int
 main(void)
 {
@@ -324,6 +424,7 @@ main(void)
 		cmocka_unit_test_teardown(context_read_stat__last_error, pair_stop),
 		cmocka_unit_test_teardown(send_cancel__what_has_not_left, pair_stop),
 		cmocka_unit_test_teardown(send_with__expires, pair_stop),
+		cmocka_unit_test_teardown(send__alternates, pair_stop),
 		cmocka_unit_test_teardown(watch__tells_when_a_node_comes_and_goes, pair_stop),
 		cmocka_unit_test_teardown(params__of_other_versions, pair_stop),
 	};
