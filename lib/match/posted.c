@@ -15,7 +15,6 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-#include "base/likely.h"
 #include "match/chains.h"
 
 /* Normalise what a receive of that class wants, so that all that want the same have equal keys. */
@@ -219,7 +218,7 @@ match_posted_take(struct match_posted *p, const struct match_key *key, uint64_t 
 		match_posted_leave_only(p);
 		return true;
 	}
-	if (likely(p->of[MATCH_EXACT] == p->count)) {
+	if (p->of[MATCH_EXACT] == p->count) {
 		const struct match_where chain = chain_of(p, MATCH_EXACT, key,
 			class_hash(MATCH_EXACT, key));
 
