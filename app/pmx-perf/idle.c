@@ -33,8 +33,8 @@
 
 static const char fallback[] =
 	"[node]\nid = 0\nname = pmx-perf-idle\n[link 0]\ndriver = loop\nport = pmx-perf-idle\n"
-	"[limits]\nmbufs = 8192\ncontexts = 4\n"
-	"[nodes]\n0 = auto\n";
+	"[limits]\nmbufs = %u\ncontexts = %u\nsubmissions = 64\nlhs_entries = 64\n"
+	"matched_entries = 64\n[nodes]\n0 = auto\n";
 static const char *const policies[] = {"spin", "pause", "yield", "adaptive", "sleep"};
 #define POLICIES (sizeof(policies) / sizeof(policies[0]))
 
@@ -52,6 +52,7 @@ struct bench {
 	struct node *engine;
 	struct pmx_node *node;
 	struct pmx_context *ctx[2];
+	struct pmx_context *others[PERF_BESIDE_MAX]; /* open, and never used */
 	pthread_t thread;
 	clockid_t clock; /* the engine's CPU time */
 	struct cell cells[POLICIES][GAPS];
@@ -133,21 +134,28 @@ measure(struct bench *b, const struct options *o, struct cell *c, uint32_t gap)
 static int
 start(struct bench *b, const struct options *o, char *path, size_t size)
 {
+	const struct pmx_context_params few = {
+		.size = sizeof(few),
+		.send_buffers = 8,
+		.receive_buffers = 8,
+	};
 	struct config config;
-	char error[512];
+	char error[512], text[512];
 	int e;
 
+	snprintf(text, sizeof(text), fallback, 8192 + 32 * o->beside, 4 + o->beside);
 	if (rte_eal_init(o->eal_argc, o->eal_argv) < 0) {
 		fprintf(stderr, "pmx-perf: the DPDK EAL did not start: %s\n",
 			rte_strerror(rte_errno));
 		return -ENODEV;
 	}
 	e = o->embedded ? node_config_read(&config, o->embedded, error, sizeof(error))
-			: node_config_read_text(&config, fallback, error, sizeof(error));
+			: node_config_read_text(&config, text, error, sizeof(error));
 	if (e == 0) {
 		snprintf(path, size, "/tmp/pmx-perf-idle-%d.sock", getpid());
 		snprintf(config.socket, sizeof(config.socket), "%s", path);
 		config.lanes = 1;
+		config.direct = DIRECT_OFF; /* by way of the engine, which is what is measured */
 		/* so that clients wake the engine; its policy is changed below */
 		config.idle = IDLE_SLEEP;
 		e = node_start(&b->engine, &config, error, sizeof(error));
@@ -173,6 +181,8 @@ start(struct bench *b, const struct options *o, char *path, size_t size)
 	for (unsigned i = 0; i < 2 && e == 0; i++) {
 		e = pmx_context_open(&b->ctx[i], b->node, i, NULL);
 	}
+	for (unsigned i = 0; i < o->beside && e == 0; i++)
+		e = pmx_context_open(&b->others[i], b->node, PMX_ANY_CONTEXT, &few);
 	return e;
 }
 
@@ -213,11 +223,11 @@ print(const struct bench *b, const struct options *o, unsigned p, unsigned g)
 	char gap[16];
 
 	if (o->json) {
-		json_line(json_pack("{s:s, s:s, s:I, s:I, s:I, s:o, s:I}", "test", "idle", "policy",
-			policies[p], "gap_us", (json_int_t)gaps[g], "p50_ns",
-			(json_int_t)hist_percentile(&c->h, 500000), "p99_ns",
-			(json_int_t)hist_percentile(&c->h, 990000), "cpu", json_figure(c->cpu),
-			"rounds", (json_int_t)hist_count(&c->h)));
+		json_line(json_pack("{s:s, s:s, s:i, s:I, s:I, s:I, s:o, s:I}", "test", "idle",
+			"policy", policies[p], "beside", (int)o->beside, "gap_us",
+			(json_int_t)gaps[g], "p50_ns", (json_int_t)hist_percentile(&c->h, 500000),
+			"p99_ns", (json_int_t)hist_percentile(&c->h, 990000), "cpu",
+			json_figure(c->cpu), "rounds", (json_int_t)hist_count(&c->h)));
 		return;
 	}
 	printf("%-9s %8s %12.2f %12.2f %9.1f %%\n", policies[p],

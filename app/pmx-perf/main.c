@@ -62,6 +62,7 @@ static const char usage[] =
 	"262144), beside a message one way\n"
 	"  idle                     round trip and CPU time of the engine, by its idle policy and "
 	"the gap\n"
+	"    --beside N (0)         contexts that are open and never used\n"
 	"    --figure DIR           DIR/idle_round_trip.svg, idle_cpu.svg, .csv; EAL arguments "
 	"behind --\n"
 	"  pin                      what pinning costs here, and a hit of the pin-down cache\n"
@@ -142,7 +143,8 @@ enum {
 	OPT_OUT,
 	OPT_TURNS,
 	OPT_THRESHOLD,
-	OPT_COLUMNS
+	OPT_COLUMNS,
+	OPT_BESIDE
 };
 
 static const struct option longs[] = {{"instance", 1, NULL, OPT_INSTANCE},
@@ -160,7 +162,8 @@ static const struct option longs[] = {{"instance", 1, NULL, OPT_INSTANCE},
 	{"within", 1, NULL, OPT_WITHIN}, {"unsettled", 0, NULL, OPT_UNSETTLED},
 	{"out", 1, NULL, OPT_OUT}, {"turns", 1, NULL, OPT_TURNS},
 	{"threshold", 1, NULL, OPT_THRESHOLD}, {"columns", 1, NULL, OPT_COLUMNS},
-	{"help", 0, NULL, OPT_HELP}, {"version", 0, NULL, OPT_VERSION}, {0}};
+	{"beside", 1, NULL, OPT_BESIDE}, {"help", 0, NULL, OPT_HELP},
+	{"version", 0, NULL, OPT_VERSION}, {0}};
 
 static const struct perf_command perf_commands[] = {
 	{"respond", run_respond, NULL, NULL},
@@ -309,6 +312,10 @@ parse_number_option(struct options *o, int opt, const char *arg)
 	case OPT_CPU:
 		e = parse_number("--cpu", arg, 0, 4095, &v);
 		o->cpu = (int)v;
+		return e;
+	case OPT_BESIDE:
+		e = parse_number("--beside", arg, 0, PERF_BESIDE_MAX, &v);
+		o->beside = (unsigned)v;
 		return e;
 	case OPT_TURNS:
 		e = parse_number("--turns", arg, 1, 64, &v);

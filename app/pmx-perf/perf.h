@@ -43,6 +43,7 @@ enum kind {
 };
 
 #define PERF_SIZES_MAX  16
+#define PERF_BESIDE_MAX 1020
 /* the application's own buffer, which is walked through cyclically */
 #define PERF_USER_BYTES (256u << 10)
 
@@ -69,8 +70,9 @@ struct options {
 	uint32_t socket_bytes; /* baseline udp */
 	unsigned burst;
 	bool in_place;
-	int cpu;   /* -1: not given; see cpu_settle() */
-	int other; /* floor line: the other CPU, -1: not given */
+	int cpu;         /* -1: not given; see cpu_settle() */
+	int other;       /* floor line, suite: the other CPU, -1: not given */
+	unsigned beside; /* idle: contexts that are open and never used */
 	enum perf_idle idle;
 	unsigned depth;   /* push, pull: transfers under way */
 	double hit_ratio; /* push, pull: percent of transfers whose memory is already pinned */

@@ -169,7 +169,7 @@ join_ends(struct node *n, struct channel *ch)
 static void
 set_thin(struct engine *e, struct channel *ch, struct thin *t)
 {
-	struct epoll_event event = {.events = RINGS};
+	struct epoll_event event = {.events = RINGS, .data.u32 = BELL_OF(ch->ctx)};
 
 	/* an earlier client may still have that eventfd, and must not wake this lane any more */
 	if (ch->thin != NULL)

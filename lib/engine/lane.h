@@ -44,6 +44,8 @@
 /* The events for which a lane's epoll watches an eventfd. It is edge-triggered, so that each write
  * is an event and nobody has to read the counter back. */
 #define RINGS         (EPOLLIN | EPOLLET)
+/* The number by which a lane's epoll knows the doorbell of that context; it has 0 for all else. */
+#define BELL_OF(ctx)  (1u + (ctx))
 
 /* Counters of a lane: what was received and sent, and what went wrong between link and core. Each
  * lane is the only writer of its own. */
@@ -420,7 +422,6 @@ struct engine {
 	unsigned open_count, busy_count;     /* turns.h */
 	unsigned idle_scan;                  /* where the next look at idle ones begins */
 	unsigned sweep;                      /* turns until the next sweep */
-	bool look_at_all;                    /* the next turn looks at idle ones as well */
 	unsigned scan; /* index in open where the next scan of submissions begins */
 	struct channel **dirty;
 	unsigned dirty_count;

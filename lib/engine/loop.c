@@ -14,8 +14,9 @@
  *    once. With yield, a poll that moved little gives the CPU away too: the process that is to
  *    answer may share it, and an empty poll before that would cost 1/20 of a round trip
  *    (doc/performance.md).
- * 3. Before it sleeps, the lane sets engine_sleeps in its channels, fences, and looks at everything
- *    once more: a submission is then either seen, or its client rings the doorbell.
+ * 3. Before it sleeps, the lane sets engine_sleeps in its busy channels, fences, and looks at them
+ *    once more: a submission is then either seen, or its client rings the doorbell. In idle ones it
+ *    is set already (turns.h).
  * 4. A lane takes up to a burst from each of its channels in turn, and begins with another one in
  *    each turn.
  * 5. A link without a descriptor limits the sleep: to 50 us at first, then to 1 ms.
@@ -43,7 +44,8 @@
 #include "engine/watch.h"
 #include "engine/withdraw.h"
 
-#define LITTLE_WORK 3 /* frames, submissions, completions */
+#define LITTLE_WORK 3  /* frames, submissions, completions */
+#define BELLS       64 /* that the lane hears at once */
 
 /* Look for room in the channel's rings, whose entries run short: what its client has read may be
  * written again. */
@@ -66,7 +68,7 @@ sweep(struct engine *e)
 		struct channel *ch = e->open[i];
 
 		if (!ch->stirred && ch->state == CHANNEL_OPEN && !ch->low)
-			turns_swap(e, i, --e->busy_count);
+			turns_idle(e, ch);
 		ch->stirred = false;
 	}
 }
@@ -76,9 +78,8 @@ static __rte_noinline unsigned
 scan_idle(struct engine *e)
 {
 	unsigned idle = e->open_count - e->busy_count, work = 0;
-	unsigned n = e->look_at_all || idle < TURNS_IDLE ? idle : TURNS_IDLE;
+	unsigned n = idle < TURNS_IDLE ? idle : TURNS_IDLE;
 
-	e->look_at_all = false;
 	while (n-- > 0 && e->busy_count < e->open_count) {
 		if (e->idle_scan < e->busy_count || e->idle_scan >= e->open_count)
 			e->idle_scan = e->busy_count;
@@ -324,7 +325,7 @@ engine_poll(struct engine *e)
 static bool
 anything_submitted(const struct engine *e)
 {
-	for (unsigned i = 0; i < e->open_count; i++) {
+	for (unsigned i = 0; i < e->busy_count; i++) {
 		/* a channel that closes waits for the core, which need not keep the lane awake */
 		if (e->open[i]->state == CHANNEL_OPEN && !e->open[i]->stopped &&
 			slot_filled(&e->open[i]->sub, e->open[i]->sub.pos))
@@ -342,9 +343,25 @@ static void
 announce_sleep(struct engine *e, uint32_t sleeps)
 {
 	atomic_store_explicit(&e->sleeps, sleeps != 0, memory_order_relaxed);
-	for (unsigned i = 0; i < e->open_count; i++)
+	for (unsigned i = 0; i < e->busy_count; i++)
 		atomic_store_explicit(&e->open[i]->shm->engine_sleeps, sleeps,
 			memory_order_relaxed);
+}
+
+/* Make the channels busy that rang: an idle one is looked at only now and then. */
+static void
+hear_bells(struct engine *e, const struct epoll_event *events, int n)
+{
+	for (int i = 0; i < n; i++) {
+		const uint32_t bell = events[i].data.u32;
+
+		if (bell == 0)
+			continue;
+		struct channel *ch = &e->node->channels[bell - BELL_OF(0)];
+
+		if (ch->state == CHANNEL_OPEN && slot_filled(&ch->sub, ch->sub.pos))
+			turns_busy(e, ch);
+	}
 }
 
 /* Return how long the lane may sleep until it must look by itself, in microseconds. */
@@ -373,7 +390,8 @@ time_to_sleep(struct engine *e, uint64_t idle_us)
 static void
 engine_sleep(struct engine *e, uint64_t idle_us)
 {
-	struct epoll_event events[8];
+	struct epoll_event events[BELLS];
+	int rung = 0;
 
 	if (e->lingering_count || e->tx_waiting || services_awake(e))
 		return;
@@ -393,10 +411,10 @@ engine_sleep(struct engine *e, uint64_t idle_us)
 		struct timespec t = {.tv_sec = 0, .tv_nsec = us * 1000};
 
 		ENGINE_COUNT(e, sleeps);
-		epoll_pwait2(e->sleep_fd, events, 8, &t, NULL);
+		rung = epoll_pwait2(e->sleep_fd, events, BELLS, &t, NULL);
 	}
 	announce_sleep(e, 0);
-	e->look_at_all = true; /* somebody may have rung */
+	hear_bells(e, events, rung); /* more of them wake the lane again */
 	e->due_at = 0;
 }
 

@@ -10,6 +10,9 @@
  *    client could write in another's name.
  * 2. A channel becomes busy by a submission, and by what happens in it (engine_flush). It becomes
  *    idle when neither was seen for SWEEP turns. A lane with few channels has no idle ones.
+ * 3. engine_sleeps is set in an idle channel all the time, so its client rings the doorbell with
+ *    what it submits first. So a lane that sleeps, and one that wakes, has to do with the busy
+ *    channels alone, however many there are.
  */
 #ifndef PMX_ENGINE_TURNS_H
 #define PMX_ENGINE_TURNS_H
@@ -36,8 +39,23 @@ static inline void
 turns_busy(struct engine *e, struct channel *ch)
 {
 	ch->stirred = true;
-	if (unlikely(ch->place >= e->busy_count))
-		turns_swap(e, ch->place, e->busy_count++);
+	if (likely(ch->place < e->busy_count))
+		return;
+	turns_swap(e, ch->place, e->busy_count++);
+	atomic_store_explicit(&ch->shm->engine_sleeps, 0, memory_order_relaxed);
+}
+
+/* Make a busy channel an idle one, unless it has submitted something just now. */
+static inline void
+turns_idle(struct engine *e, struct channel *ch)
+{
+	turns_swap(e, ch->place, --e->busy_count);
+	atomic_store_explicit(&ch->shm->engine_sleeps, 1, memory_order_relaxed);
+	/* full fence: either its client sees the flag, or the lane the submission; pairs with
+	 * ctx_doorbell's */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (slot_filled(&ch->sub, ch->sub.pos))
+		turns_busy(e, ch);
 }
 
 static inline void

@@ -354,9 +354,12 @@ make_lane(struct node *n, unsigned lane)
 		return fail(n, -ENOMEM, "no memory or descriptors for lane %u", lane);
 	event.events = RINGS;
 	epoll_ctl(e->sleep_fd, EPOLL_CTL_ADD, e->doorbell, &event);
-	for (uint32_t i = lane; i < c->contexts; i += c->lanes)
+	for (uint32_t i = lane; i < c->contexts; i += c->lanes) {
+		event.data.u32 = BELL_OF(i);
 		epoll_ctl(e->sleep_fd, EPOLL_CTL_ADD, n->channels[i].own_doorbell, &event);
+	}
 	event.events = EPOLLIN;
+	event.data.u32 = 0;
 	e->links_wake = true;
 	for (unsigned i = 0; i < n->link_count; i++) {
 		struct link *l = &n->links[i];

@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <ucontext.h>
@@ -142,6 +143,53 @@ turns__idle_contexts_are_heard(void **state)
 		pmx_context_close(idle[i]);
 	UNTIL(e->open_count == CONTEXTS);
 	assert_true(e->busy_count <= CONTEXTS);
+}
+
+/* A client whose context is idle rings with what it submits, whether the lane sleeps or not, and
+ * the lane's epoll tells which one rang; others need not. */
+static void
+turns__idle_contexts_ring(void **state)
+{
+	enum { MORE = 6 };
+	struct pmx_context *idle[MORE];
+	struct epoll_event events[MORE + 1];
+	struct pmx_message msg;
+	struct engine *e;
+
+	(void)state;
+	pair_contexts = CONTEXTS + MORE;
+	pair_start("client", "");
+	e = &nodes[0]->embedded->engines[0];
+	for (unsigned i = 0; i < MORE; i++)
+		assert_int_equal(pmx_context_open(&idle[i], nodes[0], PMX_ANY_CONTEXT, NULL), 0);
+	UNTIL(e->busy_count <= TURNS_FEW);
+	while (epoll_wait(e->sleep_fd, events, MORE + 1, 0) > 0)
+		;
+	for (unsigned i = 0; i < MORE; i++) {
+		struct channel *ch = &e->node->channels[idle[i]->ctx];
+		const bool rings = ch->place >= e->busy_count;
+
+		assert_int_equal(ch->shm->engine_sleeps, rings);
+		/* as if its node was another process's, and might sleep */
+		idle[i]->doorbell = ch->own_doorbell;
+		idle[i]->engine_may_sleep = true;
+		assert_int_equal(pmx_send_copy(idle[i], (struct pmx_addr){1, 0}, "", 1, NULL), 0);
+		assert_int_equal(epoll_wait(e->sleep_fd, events, MORE + 1, 0), rings);
+		if (rings)
+			assert_int_equal(events[0].data.u32, BELL_OF(idle[i]->ctx));
+		pair_take(&msg);
+		pmx_release_receive_buffer(ctx[1][0], &msg);
+		/* now it is busy, and need not ring */
+		assert_int_equal(ch->shm->engine_sleeps, 0);
+		assert_int_equal(pmx_send_copy(idle[i], (struct pmx_addr){1, 0}, "", 1, NULL), 0);
+		assert_int_equal(epoll_wait(e->sleep_fd, events, MORE + 1, 0), 0);
+		pair_take(&msg);
+		pmx_release_receive_buffer(ctx[1][0], &msg);
+		idle[i]->doorbell = -1;
+		idle[i]->engine_may_sleep = false;
+	}
+	for (unsigned i = 0; i < MORE; i++)
+		pmx_context_close(idle[i]);
 }
 
 /* ------------------------------------------------------------------ a receiver that is full */
@@ -933,6 +981,7 @@ main(void)
 		cmocka_unit_test_teardown(lhs_1__a_short_matched_message_takes_no_buffer,
 			pair_stop),
 		cmocka_unit_test_teardown(turns__idle_contexts_are_heard, pair_stop),
+		cmocka_unit_test_teardown(turns__idle_contexts_ring, pair_stop),
 		cmocka_unit_test_teardown(full__entries_from_this_node, pair_stop),
 		cmocka_unit_test_teardown(full__entries_from_another_node, pair_stop),
 		cmocka_unit_test_teardown(full__buffers_from_this_node, pair_stop),
