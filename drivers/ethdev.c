@@ -19,20 +19,15 @@
  *    mapped. Of DPDK's virtual ports, those that are known to copy with the CPU can read any
  *    memory.
  * 7. af_packet says that its carrier is there whatever happens, so the kernel is asked too.
- * 8. memif hears of its peer on the EAL's interrupt thread, which takes the connection down when
- *    the peer goes, also while another thread closes the port, and crashes then or when the EAL's
- *    memory is gone. So a memif port is closed on that thread, where nothing else runs meanwhile.
  */
 #include <errno.h>
 #include <net/if.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <rte_alarm.h>
 #include <rte_bus.h>
 #include <rte_cycles.h>
 #include <rte_dev.h>
@@ -43,13 +38,11 @@
 
 #define START_TRIES   50
 #define START_WAIT_MS 100
-#define CLOSE_WAIT_MS 5000 /* for the interrupt thread */
 
 struct ethdev {
 	uint16_t port;
 	unsigned if_index; /* of the kernel's interface that the port is of; 0: none */
-	bool started, memif;
-	_Atomic bool closed;
+	bool started;
 	uint64_t foreign_lost; /* frames of another pool that were lost because no mbuf was free */
 };
 
@@ -172,15 +165,9 @@ set_up_queues(struct link *l, struct ethdev *d)
 }
 
 static bool
-is_memif(const struct rte_eth_dev_info *info)
-{
-	return strcmp(info->driver_name, "net_memif") == 0;
-}
-
-static bool
 is_memif_client(const struct rte_eth_dev_info *info)
 {
-	return is_memif(info) &&
+	return strcmp(info->driver_name, "net_memif") == 0 &&
 		(has_argument(info, "role=client") || has_argument(info, "role=slave"));
 }
 
@@ -261,7 +248,6 @@ ethdev_open(struct link *l)
 		(e = start(l, d, &info)) != 0)
 		goto fail;
 	d->if_index = info.if_index;
-	d->memif = is_memif(&info);
 	rte_eth_macaddr_get(d->port, &l->mac);
 	l->mtu = (uint16_t)l->config.mtu;
 	l->multicast = true;
@@ -273,18 +259,6 @@ fail:
 	return e;
 }
 
-/* Stop and close the port. */
-static void
-close_port(void *arg)
-{
-	struct ethdev *d = arg;
-
-	if (d->started)
-		rte_eth_dev_stop(d->port);
-	rte_eth_dev_close(d->port);
-	atomic_store(&d->closed, true);
-}
-
 static void
 ethdev_close(struct link *l)
 {
@@ -292,14 +266,9 @@ ethdev_close(struct link *l)
 
 	if (d == NULL)
 		return;
-	/* an alarm runs on the interrupt thread: note 8 */
-	if (d->memif && rte_eal_alarm_set(1, close_port, d) == 0) {
-		for (int ms = 0; ms < CLOSE_WAIT_MS && !atomic_load(&d->closed); ms++)
-			rte_delay_us_sleep(1000);
-		rte_eal_alarm_cancel(close_port, d);
-	}
-	if (!atomic_load(&d->closed))
-		close_port(d);
+	if (d->started)
+		rte_eth_dev_stop(d->port);
+	rte_eth_dev_close(d->port);
 	free(d);
 	l->priv = NULL;
 }

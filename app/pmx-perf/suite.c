@@ -344,6 +344,25 @@ start(const struct suite *s, const char *text, int cpu, const char *name, struct
 	return command_start(c, cpu, out, err);
 }
 
+/* Make sure that a file that tells that something is ready is not there before. One that is not the
+ * suite's own is somebody else's. Return false after printing that it is there. */
+static bool
+not_ready_yet(const struct suite *s, const char *file)
+{
+	char path[TEXT_MAX];
+
+	if (file[0] == '\0')
+		return true;
+	if (expand(s, file, path) != 0)
+		return false;
+	if (strncmp(path, s->work, strlen(s->work)) == 0)
+		unlink(path);
+	if (access(path, F_OK) != 0)
+		return true;
+	fprintf(stderr, "pmx-perf: suite: %s is there already: end what made it\n", path);
+	return false;
+}
+
 /* Wait until what was started is ready. Return false after printing why it is not. */
 static bool
 ready(const struct suite *s, pid_t pid, const char *file, double wait, const char *name)
@@ -397,6 +416,8 @@ run_one(struct suite *s, struct suite_column *c, const char *text, unsigned turn
 
 	set_number(s, "port", s->port++);
 	if (c->beside[0] != '\0') {
+		if (!not_ready_yet(s, c->ready))
+			return 0;
 		other = start(s, c->beside, s->cpu[1], "beside", &beside);
 		if (other < 0)
 			return 0;
@@ -462,7 +483,9 @@ column_once(struct suite *s, struct suite_column *c, unsigned turn)
 		char name[16];
 
 		snprintf(name, sizeof(name), "with%u", begun + 1);
-		pids[begun] = start(s, c->with[begun], -1, name, &line);
+		pids[begun] = not_ready_yet(s, c->with_ready[begun])
+			? start(s, c->with[begun], -1, name, &line)
+			: -1;
 		good = pids[begun] > 0 &&
 			ready(s, pids[begun], c->with_ready[begun], c->wait, name);
 	}

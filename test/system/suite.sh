@@ -118,6 +118,9 @@ done
 echo "timeout = 1" | file slow
 printf '[slow]\nrun = sleep 30\n' >>"$dir/slow.suite"
 refuses slow 1 'slow: sleep did not end within 1 s' "$perf" suite "$dir/slow.suite" --out "$dir/b" --turns 1
+touch "$dir/there"
+file there <<<$'[x]\nbeside = sleep 47\nready = {here}/there\nrun = true'
+refuses ready_before 1 '/there is there already' "$perf" suite "$dir/there.suite" --out "$dir/b" --turns 1
 file unknown <<<$'[x]\nrun = true {nothing}'
 refuses unknown_name 1 '\{nothing\} is not defined' "$perf" suite "$dir/unknown.suite" --out "$dir/b"
 file key <<<$'[x]\nruns = true'
