@@ -130,7 +130,7 @@ results_next_size(const json_t *document, const struct measure *m, uint32_t size
 		const json_int_t n = json_integer_value(json_object_get(result, "size"));
 
 		if (text_of(result, "column")[0] != '\0' && !isnan(figure_of(result, m)) &&
-			n > size && (next == 0 || n < next))
+			n > size && n <= UINT32_MAX && (next == 0 || n < next))
 			next = (uint32_t)n;
 	}
 	return next;

@@ -30,7 +30,7 @@
 #include "suite_run.h"
 
 #define COLUMNS_MAX   16
-#define VARIABLES_MAX 32
+#define VARIABLES_MAX 64
 #define COMMANDS_MAX  8  /* of a kind, of a column */
 #define READY_S       30 /* for what a file has to tell that it is ready */
 #define BESIDE_S      10 /* in which what was beside ends by itself */
@@ -81,7 +81,8 @@ variable_of(const struct suite *s, const char *name, size_t len)
 	return NULL;
 }
 
-static void
+/* Return whether there is room for it. */
+static bool
 set_variable(struct suite *s, const char *name, const char *value)
 {
 	struct variable *v = NULL;
@@ -91,9 +92,10 @@ set_variable(struct suite *s, const char *name, const char *value)
 	if (v == NULL && s->variable_count < VARIABLES_MAX)
 		v = &s->variables[s->variable_count++];
 	if (v == NULL)
-		return;
+		return false;
 	snprintf(v->name, sizeof(v->name), "%s", name);
 	snprintf(v->value, sizeof(v->value), "%s", value);
+	return true;
 }
 
 static void
@@ -167,6 +169,11 @@ read_suite_key(struct suite *s, const struct rte_cfgfile_entry *e)
 	char *end;
 
 	if (strcmp(e->name, "title") == 0) {
+		json_t *text = json_string(e->value); /* NULL: it is no UTF-8 */
+
+		if (text == NULL)
+			return bad_line(s, "suite", e, "text in UTF-8");
+		json_decref(text);
 		snprintf(s->title, sizeof(s->title), "%s", e->value);
 	} else if (strcmp(e->name, "turns") == 0) {
 		s->turns = (unsigned)strtoul(e->value, &end, 10);
@@ -176,8 +183,8 @@ read_suite_key(struct suite *s, const struct rte_cfgfile_entry *e)
 		s->timeout = strtod(e->value, &end);
 		if (*end != '\0' || s->timeout < 1 || s->timeout > 3600)
 			return bad_line(s, "suite", e, "seconds from 1 to 3600");
-	} else {
-		set_variable(s, e->name, e->value);
+	} else if (!set_variable(s, e->name, e->value)) {
+		return bad_line(s, "suite", e, "there are too many such names");
 	}
 	return 0;
 }
@@ -482,6 +489,9 @@ column_once(struct suite *s, struct suite_column *c, unsigned turn)
 	for (; begun < c->with_count && good; begun++) {
 		char name[16];
 
+		pids[begun] = 0;
+		if (c->with[begun][0] == '\0')
+			continue;
 		snprintf(name, sizeof(name), "with%u", begun + 1);
 		pids[begun] = not_ready_yet(s, c->with_ready[begun])
 			? start(s, c->with[begun], -1, name, &line)
@@ -503,8 +513,6 @@ column_once(struct suite *s, struct suite_column *c, unsigned turn)
 static int
 find_programs(struct suite *s, json_t *columns)
 {
-	set_number(s, "port", s->port);
-	set_number(s, "size", 64);
 	for (unsigned i = 0; i < s->column_count; i++) {
 		struct suite_column *c = &s->columns[i];
 		json_t *commands = json_array(), *column;
@@ -653,6 +661,8 @@ run_suite(const struct options *o)
 	s.port = 20000 + (unsigned)getpid() % 20000;
 	set_number(&s, "cpu0", s.cpu[0]);
 	set_number(&s, "cpu1", s.cpu[1]);
+	set_number(&s, "port", s.port);
+	set_number(&s, "size", 64);
 	if (mkdir(o->out, 0777) != 0 && errno != EEXIST)
 		return perf_complain(o->out, -errno);
 	if (mkdtemp(s.work) == NULL)

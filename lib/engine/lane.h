@@ -281,6 +281,7 @@ struct channel {
 			       * fence */
 	uint32_t place;       /* in engine.open: turns.h */
 	bool stirred;         /* something happened since the last sweep of the lane: turns.h */
+	bool rings;           /* its client looks at engine_sleeps */
 	bool low;             /* turns look for entries that its client has read: room.h */
 	bool dirty;           /* in engine.dirty */
 	bool news;            /* a sleeping client must be woken */
@@ -420,6 +421,7 @@ struct engine {
 					      * it */
 	struct channel **open;               /* channels of this lane that are open or closing */
 	unsigned open_count, busy_count;     /* turns.h */
+	unsigned mute_count;                 /* of the open ones: do not ring */
 	unsigned idle_scan;                  /* where the next look at idle ones begins */
 	unsigned sweep;                      /* turns until the next sweep */
 	unsigned scan; /* index in open where the next scan of submissions begins */

@@ -666,28 +666,26 @@ engine_tx_waiting(struct engine *e)
 unsigned
 engine_tx(struct engine *e)
 {
-	bool waiting = e->tx_waiting || e->hands_over;
 	unsigned burst = e->burst, work = 0;
 
-	e->tx_waiting = false;
 	e->straight = 0;
 	for (unsigned turn = 0; turn < 4; turn++) {
 		/* The copying above takes time, so the clock is read again: frames stamped too
 		 * early would make the network look slow. */
 		if (turn > 0)
 			e->now = rte_rdtsc();
+		if (e->tx_waiting || e->hands_over)
+			e->tx_waiting = !flush_links(e);
 		/* even after a flush, a burst of the core must fit behind what still waits */
-		if ((waiting && !flush_links(e)) || queues_full(e)) {
-			e->tx_waiting = true;
-			break;
-		}
-		waiting = true;
-		if (!(proto_has(e->proto, e->now) & PROTO_HAS_FRAMES))
+		e->tx_waiting |= queues_full(e);
+		if (e->tx_waiting || !(proto_has(e->proto, e->now) & PROTO_HAS_FRAMES))
 			break;
 		unsigned k = proto_tx(e->proto, e->out, burst, e->now);
 
-		if (k)
+		if (k) {
 			frames_out(e, k);
+			e->tx_waiting = true;
+		}
 		work += k;
 		if (k < burst) {
 			if (k)

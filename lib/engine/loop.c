@@ -325,7 +325,9 @@ engine_poll(struct engine *e)
 static bool
 anything_submitted(const struct engine *e)
 {
-	for (unsigned i = 0; i < e->busy_count; i++) {
+	const unsigned n = e->mute_count ? e->open_count : e->busy_count;
+
+	for (unsigned i = 0; i < n; i++) {
 		/* a channel that closes waits for the core, which need not keep the lane awake */
 		if (e->open[i]->state == CHANNEL_OPEN && !e->open[i]->stopped &&
 			slot_filled(&e->open[i]->sub, e->open[i]->sub.pos))
@@ -348,10 +350,17 @@ announce_sleep(struct engine *e, uint32_t sleeps)
 			memory_order_relaxed);
 }
 
-/* Make the channels busy that rang: an idle one is looked at only now and then. */
+/* Make the channels busy that rang, or that cannot and have submitted something: an idle one is
+ * looked at only now and then. */
 static void
 hear_bells(struct engine *e, const struct epoll_event *events, int n)
 {
+	for (unsigned i = e->busy_count; e->mute_count && i < e->open_count; i++) {
+		struct channel *ch = e->open[i];
+
+		if (!ch->rings && slot_filled(&ch->sub, ch->sub.pos))
+			turns_busy(e, ch); /* the one that is in its place now was looked at */
+	}
 	for (int i = 0; i < n; i++) {
 		const uint32_t bell = events[i].data.u32;
 

@@ -12,7 +12,8 @@
  *    idle when neither was seen for SWEEP turns. A lane with few channels has no idle ones.
  * 3. engine_sleeps is set in an idle channel all the time, so its client rings the doorbell with
  *    what it submits first. So a lane that sleeps, and one that wakes, has to do with the busy
- *    channels alone, however many there are.
+ *    channels alone, however many there are. Clients that attached while engine.idle did not sleep
+ *    never ring; while there are such, the lane looks at all channels.
  */
 #ifndef PMX_ENGINE_TURNS_H
 #define PMX_ENGINE_TURNS_H
@@ -63,6 +64,8 @@ turns_add(struct engine *e, struct channel *ch)
 {
 	ch->place = e->open_count;
 	e->open[e->open_count++] = ch;
+	ch->rings = ch->shm->engine_may_sleep; /* as its client has it */
+	e->mute_count += !ch->rings;
 	ch->low = true; /* it may go on with a ring of before */
 	turns_busy(e, ch);
 }
@@ -73,6 +76,7 @@ turns_remove(struct engine *e, struct channel *ch)
 	if (ch->place < e->busy_count)
 		turns_swap(e, ch->place, --e->busy_count);
 	turns_swap(e, ch->place, --e->open_count);
+	e->mute_count -= !ch->rings;
 }
 
 #endif

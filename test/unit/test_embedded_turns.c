@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Contexts that are idle: what they submit is found, and their clients ring (lib/engine/turns.h).
+ * What a turn left in a link's queue is given to the link by the next one.
  */
 #include <sys/epoll.h>
+#include <sys/uio.h>
 
 #include "embedded_pair.h"
 #include "engine/turns.h"
@@ -104,12 +106,48 @@ turns__idle_contexts_ring(void **state)
 		pmx_context_close(idle[i]);
 }
 
+/* The core's frames are pulled four bursts a turn. None of the last burst may wait for something
+ * else to happen, also where these bursts were all there was. */
+static void
+turns__leave_no_frames(void **state)
+{
+	static uint8_t bytes[400 * 1500];
+	struct pmx_message msg;
+	struct engine *e;
+	unsigned most = 0;
+
+	(void)state;
+	pair_start("client", "send_buffers = 512\nreceive_buffers = 1024");
+	e = &nodes[0]->embedded->engines[0];
+	for (uint32_t frames = 4 * e->burst; frames <= 12 * e->burst; frames += 4 * e->burst) {
+		for (unsigned round = 0; round < 20; round++) {
+			const struct iovec iov = {bytes, (size_t)frames * e->node->frag_len};
+
+			assert_true(iov.iov_len <= sizeof(bytes));
+			UNTIL(pmx_sendv(ctx[0][0], (struct pmx_addr){1, 0}, &iov, 1, NULL, NULL) ==
+				0);
+			for (unsigned i = 0; i < 20; i++) {
+				const unsigned before = e->txq[0].n;
+
+				most = before > most ? before : most;
+				pmx_node_poll(nodes[0]);
+				assert_true(e->txq[0].n == 0 || e->tx_waiting);
+			}
+			pair_take(&msg);
+			assert_int_equal(msg.len, iov.iov_len);
+			pmx_release_receive_buffer(ctx[1][0], &msg);
+		}
+	}
+	assert_int_not_equal(most, 0); /* some had to wait, or nothing was tested */
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(turns__idle_contexts_are_heard, pair_stop),
 		cmocka_unit_test_teardown(turns__idle_contexts_ring, pair_stop),
+		cmocka_unit_test_teardown(turns__leave_no_frames, pair_stop),
 	};
 
 	if (pair_eal("test_embedded_turns") < 0)

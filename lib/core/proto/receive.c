@@ -688,7 +688,7 @@ ack_is_news(const struct flow *f, const struct wire_hdr *h)
 {
 	const uint32_t ack = wire_be32(h->ack), credit = wire_be16(h->credit);
 
-	return h->flags & wire_be16(WIRE_F_ECHO) || ack != f->snd_una || credit == 0 ||
+	return h->flags & wire_be16(WIRE_F_ECHO) || ack != f->snd_una || credit == 0 || f->asks ||
 		ack + credit != f->credit_end || wire_be16(h->share) != f->share;
 }
 
