@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "channel/channel.h"
+#include "channel/instance.h"
 #include "channel/tell.h"
 #include "client/client.h"
 #include "ctl.h"
