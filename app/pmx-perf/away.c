@@ -13,7 +13,7 @@
 int
 run_away(const struct options *o)
 {
-	const uint64_t least = (uint64_t)(AWAY_NS / perf_ns(1000000) * 1e6);
+	const uint64_t least = AWAY_NS * perf_hz() / 1000000000;
 	struct row r = {.what = "away", .test = "away"};
 	struct hist h;
 	uint64_t begin, before, now;

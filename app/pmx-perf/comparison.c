@@ -136,8 +136,7 @@ figure_of(const struct row *r, enum figure f)
 	return value > 0 ? value : NAN;
 }
 
-/* Return the median, the lowest and the highest of n values, which it sorts. */
-static struct cell
+struct cell
 cell_of_values(double *values, unsigned n)
 {
 	if (n == 0)

@@ -57,6 +57,8 @@ bool group_has(const struct group *g, const char *what, const char *test);
 uint32_t next_size(const struct comparison *c, const char *test, uint32_t size);
 struct cell cell_of(const struct group *g, const char *what, const char *test, enum figure f,
 	uint32_t size);
+/* Return the cell of n values, which it sorts. */
+struct cell cell_of_values(double *values, unsigned n);
 /* Return whether the highest and lowest repetition differ by over a third of the median. */
 bool cell_unsettled(const struct cell *cell);
 /* Return whether pmx's figure is better than the raw link's: its own group's or, if that has

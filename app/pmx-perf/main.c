@@ -271,6 +271,26 @@ parse_address(const char *name, const char *text, struct pmx_addr *out)
 	return 0;
 }
 
+static int
+parse_unsigned(const char *name, const char *text, unsigned min, unsigned max, unsigned *out)
+{
+	double v = 0;
+	int e = parse_number(name, text, min, max, &v);
+
+	*out = (unsigned)v;
+	return e;
+}
+
+static int
+parse_cpu(const char *name, const char *text, int *out)
+{
+	unsigned v;
+	int e = parse_unsigned(name, text, 0, 4095, &v);
+
+	*out = (int)v;
+	return e;
+}
+
 /* Parse an option that is a number. Returns 1 if the option is none of these. */
 static int
 parse_number_option(struct options *o, int opt, const char *arg)
@@ -280,13 +300,9 @@ parse_number_option(struct options *o, int opt, const char *arg)
 
 	switch (opt) {
 	case OPT_SOCKET:
-		e = parse_number("--socket-buffer", arg, 0, 1 << 30, &v);
-		o->socket_bytes = (uint32_t)v;
-		return e;
+		return parse_unsigned("--socket-buffer", arg, 0, 1 << 30, &o->socket_bytes);
 	case OPT_DEPTH:
-		e = parse_number("--depth", arg, 1, 64, &v);
-		o->depth = (unsigned)v;
-		return e;
+		return parse_unsigned("--depth", arg, 1, 64, &o->depth);
 	case OPT_HIT:
 		return parse_number("--hit-ratio", arg, 0, 100, &o->hit_ratio);
 	case OPT_CONTEXT:
@@ -304,31 +320,21 @@ parse_number_option(struct options *o, int opt, const char *arg)
 	case OPT_SECONDS:
 		return parse_number("--seconds", arg, 0.001, 86400, &o->seconds);
 	case OPT_BURST:
-		e = parse_number("--burst", arg, 1, 64, &v);
-		o->burst = (unsigned)v;
-		return e;
+		return parse_unsigned("--burst", arg, 1, 64, &o->burst);
 	case OPT_WITHIN:
 		return parse_number("--within", arg, 0.001, 86400, &o->within);
 	case OPT_CPU:
-		e = parse_number("--cpu", arg, 0, 4095, &v);
-		o->cpu = (int)v;
-		return e;
+		return parse_cpu("--cpu", arg, &o->cpu);
 	case OPT_BESIDE:
-		e = parse_number("--beside", arg, 0, PERF_BESIDE_MAX, &v);
-		o->beside = (unsigned)v;
-		return e;
+		return parse_unsigned("--beside", arg, 0, PERF_BESIDE_MAX, &o->beside);
 	case OPT_TURNS:
-		e = parse_number("--turns", arg, 1, 64, &v);
-		o->turns = (unsigned)v;
-		return e;
+		return parse_unsigned("--turns", arg, 1, 64, &o->turns);
 	case OPT_THRESHOLD:
 		e = parse_number("--threshold", arg, 0, 1000, &v);
 		o->threshold = v / 100;
 		return e;
 	case OPT_OTHER:
-		e = parse_number("--other", arg, 0, 4095, &v);
-		o->other = (int)v;
-		return e;
+		return parse_cpu("--other", arg, &o->other);
 	default:
 		return 1;
 	}

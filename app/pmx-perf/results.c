@@ -12,8 +12,6 @@
 #include "perf.h"
 #include "results.h"
 
-#define SPREAD_MAX (1.0 / 3) /* of a median, above which a figure is marked */
-
 const struct measure measures[MEASURES] = {
 	{"latency", "p50_ns", "Round trip, median", "us", 1e-3, true},
 	{"latency", "p99_ns", "Round trip, 99th percentile", "us", 1e-3, true},
@@ -136,23 +134,12 @@ results_next_size(const json_t *document, const struct measure *m, uint32_t size
 	return next;
 }
 
-static struct repeated
-repeated_of(struct repeated r)
-{
-	if (r.count == 0)
-		return r;
-	qsort(r.values, r.count, sizeof(r.values[0]), compare_figures);
-	r.median = (r.values[(r.count - 1) / 2] + r.values[r.count / 2]) / 2;
-	r.lowest = r.values[0];
-	r.highest = r.values[r.count - 1];
-	return r;
-}
-
 struct repeated
 results_figure(const json_t *document, const struct series *s, const struct measure *m,
 	uint32_t size)
 {
-	struct repeated r = {.median = NAN, .lowest = NAN, .highest = NAN};
+	struct repeated r;
+	unsigned n = 0;
 	json_t *result;
 	size_t i;
 
@@ -161,10 +148,11 @@ results_figure(const json_t *document, const struct series *s, const struct meas
 
 		if (is_of(result, s) && !isnan(value) &&
 			json_integer_value(json_object_get(result, "size")) == size &&
-			r.count < sizeof(r.values) / sizeof(r.values[0]))
-			r.values[r.count++] = value;
+			n < sizeof(r.values) / sizeof(r.values[0]))
+			r.values[n++] = value;
 	}
-	return repeated_of(r);
+	r.cell = cell_of_values(r.values, n);
+	return r;
 }
 
 void
@@ -176,7 +164,7 @@ results_cpus(const json_t *document, char *out, size_t room)
 				    length = {"away", "p50_ns", "", "", 1e-3, true};
 	const json_t *m = json_object_get(document, "machine");
 	const char *const keys[] = {"cpu0", "cpu1"};
-	const struct repeated ns = results_figure(document, &line, &trip, 64);
+	const struct cell ns = results_figure(document, &line, &trip, 64).cell;
 	int n = 0;
 
 	out[0] = '\0';
@@ -187,8 +175,8 @@ results_cpus(const json_t *document, char *out, size_t room)
 			ns.median, ns.lowest, ns.highest);
 	for (size_t i = 0; i < 2 && n >= 0 && (size_t)n < room; i++) {
 		const uint32_t cpu = (uint32_t)json_integer_value(json_object_get(m, keys[i]));
-		const struct repeated a = results_figure(document, &away, &times, cpu),
-				      b = results_figure(document, &away, &length, cpu);
+		const struct cell a = results_figure(document, &away, &times, cpu).cell,
+				  b = results_figure(document, &away, &length, cpu).cell;
 
 		if (a.count != 0)
 			n += snprintf(out + n, room - (size_t)n,
@@ -219,12 +207,11 @@ results_print(const json_t *document)
 		for (; size != 0; size = results_next_size(document, m, size)) {
 			printf("%10u", size);
 			for (unsigned i = 0; i < n; i++) {
-				const struct repeated r = results_figure(document, &s[i], m, size);
-				const bool mark = r.count > 1 &&
-					r.highest - r.lowest > SPREAD_MAX * r.median;
+				const struct cell c = results_figure(document, &s[i], m, size).cell;
+				const bool mark = cell_unsettled(&c);
 
 				marked |= mark;
-				printf(" %s%s", figure_text(r.median, 16, r.median < 1000 ? 2 : 0),
+				printf(" %s%s", figure_text(c.median, 16, c.median < 1000 ? 2 : 0),
 					mark ? "*" : " ");
 			}
 			printf("\n");

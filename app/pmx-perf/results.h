@@ -19,6 +19,8 @@
 
 #include <jansson.h>
 
+#include "comparison.h"
+
 /* A figure of results: which tests have it, and what makes one better than another. */
 struct measure {
 	const char *test, *key; /* of results */
@@ -36,11 +38,10 @@ struct series {
 };
 #define SERIES_MAX 24
 
-/* The repetitions of one figure. */
+/* The repetitions of one figure, in the measure's unit. */
 struct repeated {
-	unsigned count;                 /* 0: it was not measured, and the rest is NAN */
-	double median, lowest, highest; /* in the measure's unit */
-	double values[64];              /* sorted */
+	struct cell cell;
+	double values[64]; /* cell.count of them, sorted */
 };
 
 /* Read DIR/results.json, or that file. Return a new reference, or NULL after printing why. */

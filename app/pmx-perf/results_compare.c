@@ -33,10 +33,9 @@ median_drawn(const struct repeated *r, uint64_t *state)
 {
 	double drawn[sizeof(r->values) / sizeof(r->values[0])];
 
-	for (unsigned i = 0; i < r->count; i++)
-		drawn[i] = r->values[mix64_next(state) % r->count];
-	qsort(drawn, r->count, sizeof(drawn[0]), compare_figures);
-	return (drawn[(r->count - 1) / 2] + drawn[r->count / 2]) / 2;
+	for (unsigned i = 0; i < r->cell.count; i++)
+		drawn[i] = r->values[mix64_next(state) % r->cell.count];
+	return cell_of_values(drawn, r->cell.count).median;
 }
 
 static struct ratio
@@ -52,13 +51,13 @@ ratio_of(const struct repeated *a, const struct repeated *b, bool less, double t
 		drawn[i] = less ? x / y : y / x;
 	}
 	qsort(drawn, DRAWS, sizeof(drawn[0]), compare_figures);
-	r.ratio = less ? a->median / b->median : b->median / a->median;
+	r.ratio = less ? a->cell.median / b->cell.median : b->cell.median / a->cell.median;
 	r.low = drawn[DRAWS / 200];
 	r.high = drawn[DRAWS - 1 - DRAWS / 200];
-	r.verdict = a->count < TURNS_MIN || b->count < TURNS_MIN ? 0
-		: r.ratio < 1 / (1 + threshold) && r.high < 1    ? -1
-		: r.ratio > 1 + threshold && r.low > 1           ? 1
-								 : 0;
+	r.verdict = a->cell.count < TURNS_MIN || b->cell.count < TURNS_MIN ? 0
+		: r.ratio < 1 / (1 + threshold) && r.high < 1              ? -1
+		: r.ratio > 1 + threshold && r.low > 1                     ? 1
+									   : 0;
 	return r;
 }
 
@@ -71,13 +70,14 @@ print_ratio(const struct options *o, const struct series *s, const struct measur
 	if (o->json)
 		json_line(json_pack("{s:s, s:s, s:s, s:I, s:f, s:f, s:f, s:f, s:f, s:i, s:i, s:i}",
 			"column", s->name, "test", m->test, "figure", m->key, "size",
-			(json_int_t)size, "old", a->median, "new", b->median, "ratio", r->ratio,
-			"low", r->low, "high", r->high, "turns_old", (int)a->count, "turns_new",
-			(int)b->count, "verdict", r->verdict));
+			(json_int_t)size, "old", a->cell.median, "new", b->cell.median, "ratio",
+			r->ratio, "low", r->low, "high", r->high, "turns_old", (int)a->cell.count,
+			"turns_new", (int)b->cell.count, "verdict", r->verdict));
 	else
 		printf("%-20.20s %-32s %8u %s %s %8.3f %6.3f to %-6.3f %s\n", s->name, m->title,
-			size, figure_text(a->median, 10, 2), figure_text(b->median, 10, 2),
-			r->ratio, r->low, r->high, words[r->verdict + 1]);
+			size, figure_text(a->cell.median, 10, 2),
+			figure_text(b->cell.median, 10, 2), r->ratio, r->low, r->high,
+			words[r->verdict + 1]);
 }
 
 /* Compare all figures that both have. Returns how many that are; *worse: how many of them are. */
@@ -105,7 +105,7 @@ compare_all(const struct options *o, const struct two *two, unsigned *worse)
 					size);
 				const struct repeated b = results_figure(two->new, &s[i], m, size);
 
-				if (a.count == 0 || b.count == 0)
+				if (a.cell.count == 0 || b.cell.count == 0)
 					continue;
 				const struct ratio r = ratio_of(&a, &b, m->less, o->threshold);
 

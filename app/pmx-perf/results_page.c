@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "perf.h"
 #include "plot/plot.h"
@@ -59,37 +58,15 @@ put_facts(FILE *f, const json_t *object)
 	}
 }
 
-/* Append an SVG that was written as a file, and remove that file and its table. */
+/* Draw one measure of all series over the size, if there is more than one size. */
 static void
-put_curves(FILE *f, const char *dir, const char *name)
-{
-	static const char *const endings[] = {"svg", "csv"};
-	char path[4096], buffer[4096];
-	size_t n;
-
-	for (size_t i = 0; i < 2; i++) {
-		snprintf(path, sizeof(path), "%s/%s.%s", dir, name, endings[i]);
-		FILE *svg = i == 0 ? fopen(path, "r") : NULL;
-
-		while (svg != NULL && (n = fread(buffer, 1, sizeof(buffer), svg)) > 0)
-			fwrite(buffer, 1, n, f);
-		if (svg != NULL)
-			fclose(svg);
-		unlink(path);
-	}
-}
-
-/* Draw one measure of all series over the size. Return whether there was more than one size. */
-static bool
-draw(FILE *f, const json_t *document, const char *dir, const struct measure *m,
-	const struct series *s, unsigned n)
+draw(FILE *f, const json_t *document, const struct measure *m, const struct series *s, unsigned n)
 {
 	static struct plot p;
 	char y_label[64];
 
 	snprintf(y_label, sizeof(y_label), "%s, %s", m->title, m->unit);
 	p = (struct plot){
-		.name = ".curves",
 		.x_label = "bytes",
 		.y_label = y_label,
 		.x_log = true,
@@ -104,12 +81,10 @@ draw(FILE *f, const json_t *document, const char *dir, const struct measure *m,
 		double *y = plot_row(&p, size);
 
 		for (unsigned i = 0; i < p.curves; i++)
-			y[i] = results_figure(document, &s[i], m, size).median;
+			y[i] = results_figure(document, &s[i], m, size).cell.median;
 	}
-	if (p.rows < 2 || !plot_write(&p, dir))
-		return false;
-	put_curves(f, dir, p.name);
-	return true;
+	if (p.rows > 1)
+		plot_svg(&p, f);
 }
 
 static void
@@ -129,11 +104,11 @@ put_table(FILE *f, const json_t *document, const struct measure *m, const struct
 		for (unsigned i = 0; i < n; i++) {
 			const struct repeated r = results_figure(document, &s[i], m, size);
 
-			if (r.count == 0)
+			if (r.cell.count == 0)
 				fprintf(f, "<td>-</td>");
 			else
-				fprintf(f, "<td>%.4g <small>%.4g to %.4g</small></td>", r.median,
-					r.lowest, r.highest);
+				fprintf(f, "<td>%.4g <small>%.4g to %.4g</small></td>",
+					r.cell.median, r.cell.lowest, r.cell.highest);
 		}
 		fprintf(f, "</tr>\n");
 	}
@@ -195,7 +170,7 @@ results_page(const json_t *document, const char *dir)
 		if (n == 0)
 			continue;
 		fprintf(f, "<h2>%s, %s</h2>\n", measures[k].title, measures[k].unit);
-		draw(f, document, dir, &measures[k], s, n);
+		draw(f, document, &measures[k], s, n);
 		put_table(f, document, &measures[k], s, n);
 	}
 	fprintf(f, "<h2>Machine and programs</h2>\n<table>\n");

@@ -41,14 +41,13 @@ struct variable {
 	char value[TEXT_MAX];
 };
 
-/* A column of the file: as it was read, with names in braces. */
+/* A column of the file: as it was read, with names in braces. Of numbered keys any may be "". */
 struct suite_column {
 	char name[CFG_NAME_LEN];
 	char run[COMMANDS_MAX][TEXT_MAX], with[COMMANDS_MAX][TEXT_MAX];
 	char with_ready[COMMANDS_MAX][TEXT_MAX];
 	char beside[TEXT_MAX], ready[TEXT_MAX];
-	double wait; /* s, after beside has started, where it has no `ready` */
-	unsigned run_count, with_count;
+	double wait;      /* s, after beside has started, where it has no `ready` */
 	unsigned results; /* so far */
 	char absent[128]; /* why it is left out */
 };
@@ -191,8 +190,7 @@ read_suite_key(struct suite *s, const struct rte_cfgfile_entry *e)
 
 /* Keep the value if the key is NAME, NAME2, NAME3 ... Return whether it is. */
 static bool
-read_numbered(const struct rte_cfgfile_entry *e, const char *name, char (*out)[TEXT_MAX],
-	unsigned *count)
+read_numbered(const struct rte_cfgfile_entry *e, const char *name, char (*out)[TEXT_MAX])
 {
 	const size_t len = strlen(name);
 	const char *digit = e->name + len;
@@ -200,11 +198,7 @@ read_numbered(const struct rte_cfgfile_entry *e, const char *name, char (*out)[T
 	if (strncmp(e->name, name, len) != 0 ||
 		(*digit != '\0' && (digit[1] != '\0' || *digit < '2' || *digit > '8')))
 		return false;
-	const unsigned i = *digit == '\0' ? 0 : (unsigned)(*digit - '1');
-
-	snprintf(out[i], TEXT_MAX, "%s", e->value);
-	if (count != NULL && i + 1 > *count)
-		*count = i + 1;
+	snprintf(out[*digit == '\0' ? 0 : *digit - '1'], TEXT_MAX, "%s", e->value);
 	return true;
 }
 
@@ -213,9 +207,8 @@ read_column_key(const struct suite *s, struct suite_column *c, const struct rte_
 {
 	char *end;
 
-	if (read_numbered(e, "run", c->run, &c->run_count) ||
-		read_numbered(e, "with", c->with, &c->with_count) ||
-		read_numbered(e, "with_ready", c->with_ready, NULL))
+	if (read_numbered(e, "run", c->run) || read_numbered(e, "with", c->with) ||
+		read_numbered(e, "with_ready", c->with_ready))
 		return 0;
 	if (strcmp(e->name, "beside") == 0) {
 		snprintf(c->beside, sizeof(c->beside), "%s", e->value);
@@ -240,6 +233,7 @@ read_section(struct suite *s, struct rte_cfgfile *file, const char *section)
 	struct rte_cfgfile_entry entries[n > 0 ? n : 1];
 	const bool own = strcmp(section, "suite") == 0;
 	struct suite_column *c = &s->columns[s->column_count];
+	unsigned runs = 0;
 	int e = 0;
 
 	if (!own && s->column_count == COLUMNS_MAX) {
@@ -261,7 +255,9 @@ read_section(struct suite *s, struct rte_cfgfile *file, const char *section)
 			e = own ? read_suite_key(s, &entries[i])
 				: read_column_key(s, c, &entries[i]);
 	}
-	if (e == 0 && !own && c->run_count == 0) {
+	for (unsigned i = 0; !own && i < COMMANDS_MAX; i++)
+		runs += c->run[i][0] != '\0';
+	if (e == 0 && !own && runs == 0) {
 		fprintf(stderr, "pmx-perf: suite: %s: [%s] has no run = COMMAND\n", s->path,
 			section);
 		e = 1;
@@ -310,20 +306,23 @@ read_file(struct suite *s)
 
 /* ------------------------------------------------------------------ a column, once */
 
+/* Write the path of the file of what a program of that name has printed: "out" or "err". */
 static void
-file_in(const struct suite *s, const char *name, char out[PATH_MAX])
+output_of(const struct suite *s, const char *name, const char *which, char path[PATH_MAX])
 {
-	snprintf(out, PATH_MAX, "%s/%s", s->work, name);
+	snprintf(path, PATH_MAX, "%s/%s.%s", s->work, name, which);
 }
 
 /* Print the end of what a program said, because it failed. */
 static void
-print_end_of(const char *path)
+print_end_of(const struct suite *s, const char *name)
 {
-	char line[512], last[5][512];
+	char path[PATH_MAX], line[512], last[5][512];
 	unsigned n = 0;
-	FILE *f = fopen(path, "r");
+	FILE *f;
 
+	output_of(s, name, "err", path);
+	f = fopen(path, "r");
 	while (f != NULL && fgets(line, sizeof(line), f) != NULL)
 		snprintf(last[n++ % 5], sizeof(last[0]), "%s", line);
 	for (unsigned i = n > 5 ? n - 5 : 0; i < n; i++)
@@ -336,7 +335,7 @@ print_end_of(const char *path)
 static pid_t
 start(const struct suite *s, const char *text, int cpu, const char *name, struct command_line *c)
 {
-	char expanded[TEXT_MAX], out[PATH_MAX], err[PATH_MAX], file[80];
+	char expanded[TEXT_MAX], out[PATH_MAX], err[PATH_MAX];
 
 	if (expand(s, text, expanded) != 0 || command_parse(c, expanded) != 0)
 		return -1;
@@ -344,10 +343,8 @@ start(const struct suite *s, const char *text, int cpu, const char *name, struct
 		fprintf(stderr, "pmx-perf: suite: there is no program %s\n", c->word[0]);
 		return -1;
 	}
-	snprintf(file, sizeof(file), "%s.out", name);
-	file_in(s, file, out);
-	snprintf(file, sizeof(file), "%s.err", name);
-	file_in(s, file, err);
+	output_of(s, name, "out", out);
+	output_of(s, name, "err", err);
 	return command_start(c, cpu, out, err);
 }
 
@@ -374,7 +371,7 @@ not_ready_yet(const struct suite *s, const char *file)
 static bool
 ready(const struct suite *s, pid_t pid, const char *file, double wait, const char *name)
 {
-	char path[TEXT_MAX], err[PATH_MAX], log[80];
+	char path[TEXT_MAX];
 
 	if (file[0] == '\0') {
 		usleep((useconds_t)(wait * 1e6));
@@ -385,9 +382,7 @@ ready(const struct suite *s, pid_t pid, const char *file, double wait, const cha
 	if (command_ready(pid, path, READY_S))
 		return true;
 	fprintf(stderr, "pmx-perf: suite: %s did not make %s\n", name, path);
-	snprintf(log, sizeof(log), "%s.err", name);
-	file_in(s, log, err);
-	print_end_of(err);
+	print_end_of(s, name);
 	return false;
 }
 
@@ -400,7 +395,7 @@ add_results(struct suite *s, const struct suite_column *c, const struct command_
 	char out[PATH_MAX];
 	unsigned n;
 
-	file_in(s, "run.out", out);
+	output_of(s, "run", "out", out);
 	n = command_results(run, out, size, s->results);
 	for (size_t i = before; i < json_array_size(s->results); i++) {
 		json_t *result = json_array_get(s->results, i);
@@ -418,7 +413,6 @@ run_one(struct suite *s, struct suite_column *c, const char *text, unsigned turn
 	struct command_line run, beside;
 	pid_t pid, other = 0;
 	unsigned n = 0;
-	char err[PATH_MAX];
 	int status = -1;
 
 	set_number(s, "port", s->port++);
@@ -448,8 +442,7 @@ run_one(struct suite *s, struct suite_column *c, const char *text, unsigned turn
 			fprintf(stderr, " ended with exit status %d\n", status);
 		else
 			fprintf(stderr, " printed no result\n");
-		file_in(s, "run.err", err);
-		print_end_of(err);
+		print_end_of(s, "run");
 	}
 	return n;
 }
@@ -486,7 +479,7 @@ column_once(struct suite *s, struct suite_column *c, unsigned turn)
 	unsigned begun = 0;
 	bool good = true;
 
-	for (; begun < c->with_count && good; begun++) {
+	for (; begun < COMMANDS_MAX && good; begun++) {
 		char name[16];
 
 		pids[begun] = 0;
@@ -499,7 +492,7 @@ column_once(struct suite *s, struct suite_column *c, unsigned turn)
 		good = pids[begun] > 0 &&
 			ready(s, pids[begun], c->with_ready[begun], c->wait, name);
 	}
-	for (unsigned i = 0; i < c->run_count && good; i++)
+	for (unsigned i = 0; i < COMMANDS_MAX && good; i++)
 		c->results += c->run[i][0] != '\0' ? run_sizes(s, c, c->run[i], turn) : 0;
 	while (begun-- > 0) {
 		if (pids[begun] > 0)

@@ -60,7 +60,7 @@ command_parse(struct command_line *c, const char *text)
 	unsigned n = 0;
 	char *rest;
 
-	*c = (struct command_line){.perf = false};
+	*c = (struct command_line){.set_count = 0};
 	snprintf(c->text, sizeof(c->text), "%s", text);
 	for (char *word = strtok_r(c->text, " \t", &rest); word != NULL;
 		word = strtok_r(NULL, " \t", &rest)) {
@@ -76,10 +76,8 @@ command_parse(struct command_line *c, const char *text)
 			continue;
 		}
 		c->word[n++] = word;
-		if (n == 1 && strcmp(word, "pmx-perf") == 0) {
-			c->perf = true;
+		if (n == 1 && strcmp(word, "pmx-perf") == 0)
 			c->word[n++] = json;
-		}
 	}
 	if (n == 0) {
 		fprintf(stderr, "pmx-perf: suite: an empty command\n");
@@ -131,13 +129,11 @@ static bool
 wait_for_end(pid_t pid, double seconds, int *status)
 {
 	struct pollfd p = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
-	bool ended;
 
 	poll(&p, p.fd >= 0, (int)(seconds * 1000));
 	if (p.fd >= 0)
 		close(p.fd);
-	ended = waitpid(pid, status, WNOHANG) == pid;
-	return ended;
+	return waitpid(pid, status, WNOHANG) == pid;
 }
 
 int

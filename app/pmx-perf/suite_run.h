@@ -22,11 +22,10 @@ struct command_line {
 	unsigned set_count;
 	char *word[RUN_WORDS + 2]; /* NULL behind the last */
 	char program[4096];        /* path of word[0], or "" if it is not there */
-	bool perf;                 /* it is pmx-perf: --json is added */
 };
 
-/* Take a command line apart at blanks, and find its program: those of pmx-dpdk beside this one
- * first, others by PATH. Return 0, or 1 after printing why. */
+/* Take a command line apart at blanks, add --json if it is of pmx-perf, and find its program: those
+ * of pmx-dpdk beside this one first, others by PATH. Return 0, or 1 after printing why. */
 int command_parse(struct command_line *c, const char *text);
 /* Start it, on that CPU (-1: any), with its output in files. Return its process, or -1 after
  * printing why. */

@@ -369,12 +369,11 @@ frame_out(struct engine *e, const struct proto_out *o, const struct peer *peer, 
 
 	if (likely(peer->plain && o->handle == PROTO_NO_HANDLE && o->head_len == WIRE_HDR_BYTES &&
 		    o->len == 0)) {
-		m = rte_mbuf_raw_alloc(e->node->pool);
+		m = rte_pktmbuf_alloc(e->node->pool);
 		if (unlikely(m == NULL)) {
 			ENGINE_COUNT(e, tx_no_mbuf);
 			return;
 		}
-		rte_pktmbuf_reset(m);
 		/* PROTO_NO_HANDLE is odd as well */
 	} else if (unlikely(!peer->plain || o->handle & SERVICE_TAG || o->again)) {
 		frame_out_checked(e, o, peer, q);
@@ -648,19 +647,11 @@ queues_full(const struct engine *e)
 }
 
 void
-engine_tx_full(struct engine *e)
+engine_tx_queued(struct engine *e)
 {
-	flush_links(e);
+	e->tx_waiting = !flush_links(e);
 	e->straight = 0;
 	e->now = rte_rdtsc();
-}
-
-unsigned
-engine_tx_waiting(struct engine *e)
-{
-	e->straight = 0;
-	e->tx_waiting = !flush_links(e);
-	return 0;
 }
 
 unsigned

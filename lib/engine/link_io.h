@@ -72,17 +72,15 @@ engine_rx(struct engine *e)
 
 /* Pass frames from the core to the links. Return how many. */
 unsigned engine_tx(struct engine *e);
-/* Give the links what waits for them, while the core has nothing to send. Return 0. */
-unsigned engine_tx_waiting(struct engine *e);
 /* Send a frame to several nodes at once, over those links (a bit each), which can do that. m: its
  * data is the frame's payload of len bytes, at PAYLOAD_START. m passes to the link. There must be
  * room: engine_multicast_room. */
 void engine_multicast(struct engine *e, uint32_t links, uint32_t group, uint16_t ctx,
 	struct rte_mbuf *m, uint32_t len);
 bool engine_multicast_room(const struct engine *e);
-/* Give the links now what waits for them, as far as they take it. To be called when a burst of
- * frames waits. */
-void engine_tx_full(struct engine *e);
+/* Give the links what waits for them, as far as they take it, and read the clock. To be called when
+ * a burst of frames waits, and instead of engine_tx() when the core has nothing to send. */
+void engine_tx_queued(struct engine *e);
 /* Tell all nodes on the links, as far as these can, which number this node has. Whoever has the
  * same one answers in the same way. */
 void engine_announce(struct engine *e);

@@ -73,11 +73,12 @@ sweep(struct engine *e)
 	}
 }
 
-/* Some of the idle channels, others in every turn. */
-static __rte_noinline unsigned
-scan_idle(struct engine *e)
+/* Look at some of the idle channels, others in every turn, and make those busy that have submitted
+ * something. Return whether there are any. */
+static __rte_noinline bool
+look_at_idle(struct engine *e)
 {
-	unsigned idle = e->open_count - e->busy_count, work = 0;
+	unsigned idle = e->open_count - e->busy_count, busy = e->busy_count;
 	unsigned n = idle < TURNS_IDLE ? idle : TURNS_IDLE;
 
 	while (n-- > 0 && e->busy_count < e->open_count) {
@@ -85,21 +86,22 @@ scan_idle(struct engine *e)
 			e->idle_scan = e->busy_count;
 		struct channel *ch = e->open[e->idle_scan++];
 
-		if (!slot_filled(&ch->sub, ch->sub.pos) || ch->stopped)
-			continue;
-		turns_busy(e, ch);
-		work += submissions_scan(e, ch);
+		if (slot_filled(&ch->sub, ch->sub.pos) && !ch->stopped)
+			turns_busy(e, ch);
 	}
-	return work;
+	return e->busy_count != busy;
 }
 
 /* Take what clients submitted, and look at what they read if that matters. */
 static unsigned
 scan_channels(struct engine *e)
 {
-	unsigned work = 0, n = e->busy_count;
 	const bool frozen = atomic_load_explicit(&e->frozen, memory_order_relaxed);
+	unsigned work = 0, n;
 
+	if (unlikely(e->open_count > e->busy_count) && !frozen)
+		look_at_idle(e);
+	n = e->busy_count;
 	if (++e->scan >= n)
 		e->scan = 0;
 	for (unsigned k = 0, i = e->scan; k < n && i < e->busy_count; k++) {
@@ -116,26 +118,7 @@ scan_channels(struct engine *e)
 		if (++i >= n)
 			i = 0;
 	}
-	if (unlikely(e->open_count > e->busy_count) && !frozen)
-		work += scan_idle(e);
 	return work;
-}
-
-/* Return whether some of the idle channels have submissions; others are looked at in every turn. */
-static __rte_noinline bool
-idle_call(struct engine *e)
-{
-	unsigned idle = e->open_count - e->busy_count;
-
-	for (unsigned n = idle < TURNS_IDLE ? idle : TURNS_IDLE; n-- > 0; e->idle_scan++) {
-		if (e->idle_scan < e->busy_count || e->idle_scan >= e->open_count)
-			e->idle_scan = e->busy_count;
-		const struct channel *ch = e->open[e->idle_scan];
-
-		if (slot_filled(&ch->sub, ch->sub.pos) && !ch->stopped)
-			return true; /* scan_idle() begins with it */
-	}
-	return false;
 }
 
 /* Return whether scan_channels() would find something to do. */
@@ -149,7 +132,7 @@ channels_call(struct engine *e)
 			ch->state != CHANNEL_OPEN)
 			return true;
 	}
-	return unlikely(e->open_count > e->busy_count) && idle_call(e);
+	return unlikely(e->open_count > e->busy_count) && look_at_idle(e);
 }
 
 static __rte_noinline unsigned
@@ -256,12 +239,14 @@ turn_sends(struct engine *e)
 	if (e->busy)
 		work += services_step(e);
 	has = proto_has(e->proto, e->now);
-	if (has & PROTO_HAS_FRAMES || e->tx_waiting || e->hands_over) {
-		work += has & PROTO_HAS_FRAMES ? engine_tx(e) : engine_tx_waiting(e);
-		/* Links take their time to send. What arrived meanwhile is no older than that: if
-		 * it were taken for older, round trips would look shorter than they can be, and all
-		 * later ones long. */
+	/* Links take their time to send. What arrived meanwhile is no older than that: if it were
+	 * taken for older, round trips would look shorter than they can be, and all later ones
+	 * long. So the clock is read behind them. */
+	if (has & PROTO_HAS_FRAMES) {
+		work += engine_tx(e);
 		e->now = rte_rdtsc();
+	} else if (e->tx_waiting || e->hands_over) {
+		engine_tx_queued(e);
 	}
 	if (has & PROTO_HAS_COMPLETIONS || e->lingering_count)
 		work += engine_complete(e);

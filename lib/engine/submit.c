@@ -266,7 +266,7 @@ take_run(struct channel *ch, const struct submission *first, struct proto_now *o
  * back. Return the bytes that were queued. */
 static __rte_always_inline uint64_t
 queue_run(struct channel *ch, struct tx_queue *q, const struct peer *peer, uint16_t node,
-	const struct proto_now *run, unsigned taken, unsigned left, bool inlined)
+	const struct proto_now *run, unsigned taken, unsigned left)
 {
 	const struct frame_head head = frame_head_of(peer, node);
 	struct rte_mbuf **queue = &q->m[q->n];
@@ -283,10 +283,24 @@ queue_run(struct channel *ch, struct tx_queue *q, const struct peer *peer, uint1
 		rte_mbuf_refcnt_update(slot->m, 1);
 		frame_ready(slot->m, &head, run[i].len);
 		queue[i] = slot->m;
-		if (!inlined && unlikely(ch->thin != NULL)) /* no link has it yet */
-			thin_fill(ch, &slot->number, 1, run[i].len);
+		if (unlikely(ch->thin != NULL) && slot->number < ch->send_buffers)
+			thin_fill(ch, &slot->number, 1, run[i].len); /* no link has it yet */
 	}
 	return bytes;
+}
+
+/* Note that so many messages of the channel were queued for their link. */
+static __rte_always_inline void
+run_left(struct engine *e, struct channel *ch, struct tx_queue *q, unsigned left)
+{
+	q->n += left;
+	ch->busy_slots += left;
+	ch->sent += left;
+	ENGINE_COUNT_N(e, submissions, left);
+	e->tx_waiting |= left != 0;
+	e->straight += left;
+	if (unlikely(e->straight >= e->burst))
+		engine_tx_queued(e);
 }
 
 /* Send up to n messages to one context at once, of which *s is the first. Most messages can leave
@@ -324,19 +338,12 @@ submit_run(struct engine *e, struct channel *ch, const struct submission *s, uns
 	left = proto_send_now(e->proto,
 		proto_flow_key(ch->ctx | endpoint, node, s->send.dst_ctx | endpoint), run, taken,
 		e->now);
-	ch->sent_bytes += queue_run(ch, q, peer, node, run, taken, left, inlined);
-	q->n += left;
+	ch->sent_bytes += queue_run(ch, q, peer, node, run, taken, left);
 	if (unlikely(e->peers[node].several) && left != 0)
 		lane_rails_sent(e, node, peer, left * (run[0].len + WIRE_HDR_BYTES));
 	if (inlined)
 		ch->inline_free += taken - left; /* the last ones are still on the stack */
-	ch->busy_slots += left;
-	ch->sent += left;
-	ENGINE_COUNT_N(e, submissions, left);
-	e->tx_waiting |= left != 0;
-	e->straight += left;
-	if (unlikely(e->straight >= e->burst))
-		engine_tx_full(e);
+	run_left(e, ch, q, left);
 	return left;
 }
 
@@ -494,25 +501,18 @@ static __rte_noinline void
 bundle_wait(struct engine *e, struct channel *ch, const struct bundle *to,
 	const struct proto_now *message)
 {
-	struct send_slot *slot = (struct send_slot *)(uintptr_t)message->handle;
+	const struct send_slot *slot = (const struct send_slot *)(uintptr_t)message->handle;
+	struct submission s = {.count = 1};
 
-	ch->message.dst_node = to->node;
-	ch->message.dst_ctx = to->dst_ctx | to->endpoint;
-	ch->message.ctx = ch->ctx | to->endpoint;
-	ch->message.len = message->len;
-	ch->terms[slot->number].to = to->key;
-	const int result = proto_send(e->proto, &ch->message, &message->handle, e->now);
-
-	if (ch->thin != NULL && slot->number < ch->send_buffers)
-		thin_fill(ch, &slot->number, 1, message->len);
-	if (likely(result == 0)) {
-		ch->sent++;
-		ch->sent_bytes += message->len;
-		return;
-	}
-	const struct send_failure f = {to->endpoint, to->node, to->dst_ctx, (uint8_t)-result};
-
-	slot_failed(e, ch, slot, &f);
+	s.op = slot->number < ch->send_buffers ? SUBMIT_SEND : SUBMIT_INLINE;
+	s.op += to->endpoint != 0; /* the matched kind of each comes next */
+	s.send.dst_node = to->node;
+	s.send.dst_ctx = to->dst_ctx;
+	s.send.len = message->len;
+	e->bufs_scratch[0] = slot->number;
+	e->handles[0] = message->handle;
+	ch->busy_slots++;
+	dispatch(e, ch, &s, 1);
 }
 
 /* Send the messages of one bundle. */
@@ -529,21 +529,10 @@ bundle_send(struct engine *e, struct channel *ch, const struct bundles *b, const
 	room = room < to->count ? room : to->count;
 	if (likely(room != 0))
 		left = proto_send_now(e->proto, to->key, run, room, e->now);
-	for (unsigned i = 0; i < left; i++) {
-		struct send_slot *slot = (struct send_slot *)(uintptr_t)run[i].handle;
-
-		if (unlikely(ch->thin != NULL) && slot->number < ch->send_buffers)
-			thin_fill(ch, &slot->number, 1, run[i].len);
-	}
-	ch->sent_bytes += queue_run(ch, q, peer, to->node, run, left, left, true);
-	q->n += left;
-	ch->sent += left;
-	e->tx_waiting |= left != 0;
-	e->straight += left;
+	ch->sent_bytes += queue_run(ch, q, peer, to->node, run, left, left);
+	run_left(e, ch, q, left);
 	for (unsigned i = left; unlikely(i < to->count); i++)
 		bundle_wait(e, ch, to, &run[i]);
-	if (unlikely(e->straight >= e->burst))
-		engine_tx_full(e);
 }
 
 /* Send up to n messages that alternate between contexts. Return how many were taken; 0: the first
@@ -556,8 +545,6 @@ submit_bundles(struct engine *e, struct channel *ch, unsigned n)
 	b.count = b.messages = 0;
 	memset(b.place, 0, sizeof(b.place));
 	bundle_messages(e, ch, &b, n);
-	ch->busy_slots += b.messages;
-	ENGINE_COUNT_N(e, submissions, b.messages);
 	for (unsigned i = 0; i < b.count && b.bundle[i].count != 0; i++)
 		bundle_send(e, ch, &b, &b.bundle[i]);
 	return b.messages;

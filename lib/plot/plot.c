@@ -246,8 +246,8 @@ curve(FILE *f, const struct plot *p, unsigned c, const struct axis *x, const str
 	fprintf(f, "</text>\n");
 }
 
-static void
-write_svg(const struct plot *p, FILE *f)
+void
+plot_svg(const struct plot *p, FILE *f)
 {
 	struct axis x, y;
 
@@ -286,7 +286,7 @@ plot_write(const struct plot *p, const char *dir)
 	f = create(p, dir, "svg");
 	if (f == NULL)
 		return false;
-	write_svg(p, f);
+	plot_svg(p, f);
 	fclose(f);
 	return true;
 }

@@ -7,6 +7,7 @@
 #define PMX_PLOT_H
 
 #include <stdbool.h>
+#include <stdio.h>
 
 #define PLOT_CURVES 12
 #define PLOT_ROWS   512
@@ -30,5 +31,7 @@ void plot_print(const struct plot *p);
 /* Write NAME.csv and NAME.svg into a directory. Returns false, with a message on stderr, if that
  * failed. */
 bool plot_write(const struct plot *p, const char *dir);
+/* Write the curves as one element svg. */
+void plot_svg(const struct plot *p, FILE *f);
 
 #endif
