@@ -41,6 +41,7 @@
 #include "node/sizes.h"
 #include "primary/attach.h"
 #include "primary/discover.h"
+#include "primary/memory_lock.h"
 #include "primary/telemetry.h"
 #include "starter.h"
 
@@ -54,8 +55,9 @@ static int instance_lock = -1; /* lock file of the name: descriptor, path */
 static char lock_path[256];
 static char eal_prefix[64];
 static const char *huge_dir = HUGE_DIR; /* of the EAL */
-static bool given;  /* another primary has taken over: nothing must be closed or removed */
-static bool took;   /* the node has started, or has taken over */
+static bool given; /* another primary has taken over: nothing must be closed or removed */
+static bool memory_is_free = true; /* DPDK's lock of it */
+static bool took;                  /* the node has started, or has taken over */
 static bool linked; /* the instance's directory was a link to the primary that is taken over from */
 
 static char link_config[RUN_DIR_MAX + 80];     /* the file of --link, or "" */
@@ -602,6 +604,7 @@ serve(const struct options *o, struct config *config)
 	discover_end(true);
 	attach_stop();
 	reload_end();
+	memory_is_free = memory_lock_free();
 	rte_pdump_uninit();
 	/* all else ends with this process: secondaries may still access it until they notice
 	 * that */
@@ -670,7 +673,8 @@ start(int eal_argc, char **eal_argv, const struct eal_arguments *given_arguments
 	if (realpath(rte_eal_get_runtime_dir(), dir) == NULL)
 		snprintf(dir, sizeof(dir), "%s", rte_eal_get_runtime_dir());
 	result = serve(o, config);
-	if (!given)
+	/* it takes the lock of memory; what it would remove goes in any case */
+	if (!given && memory_is_free)
 		rte_eal_cleanup();
 	remove_leftovers(dir, huge_dir, eal_prefix);
 	return result;

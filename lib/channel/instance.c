@@ -10,10 +10,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <linux/magic.h>
@@ -22,6 +24,7 @@
 #include "channel/instance.h"
 
 #define HUGE_MOUNTS_MAX 64
+#define TURN_MS         10000 /* that others' EALs are waited for */
 
 static bool
 is_plain(char c)
@@ -116,6 +119,19 @@ eal_base(void)
 	if (base == NULL)
 		base = getuid() == 0 ? "/var/run" : getenv("XDG_RUNTIME_DIR");
 	return base ? base : "/tmp";
+}
+
+bool
+instance_turn_take(int config)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+
+	for (unsigned ms = 0; ms < TURN_MS; ms++) {
+		if (flock(config, LOCK_EX | LOCK_NB) == 0)
+			return true;
+		nanosleep(&pause, NULL);
+	}
+	return false;
 }
 
 void

@@ -38,6 +38,14 @@ bool is_stale_socket(const char *path);
  * primary. It is for processes that look for one without an EAL of their own. */
 const char *eal_base(void);
 
+/* Take the turn to begin an EAL at a primary, by a descriptor of that EAL's file "config"; the
+ * kernel gives it back when the descriptor is closed, or its process is killed. EALs that begin at
+ * the same time may harm each other: at its end each tries the locks of all processes' files, to
+ * remove those of the dead, and if one has just made its file it cannot lock it then, and fails
+ * ("Cannot initialize local memory map": once in some 2,000 starts, eight at a time). Return
+ * whether it was got: who has it may be stopped, so it is not waited for without end. */
+bool instance_turn_take(int config);
+
 /* Call `visit` once for each directory where hugepages are mounted, with its page size in bytes. */
 void each_huge_mount(void (*visit)(void *arg, const char *dir, uint64_t page_bytes), void *arg);
 

@@ -24,7 +24,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -45,7 +44,6 @@
 #include "client/signals.h"
 
 #define LOOK_NS 20000000 /* between checks whether the primary is gone */
-#define TURN_MS 10000    /* that others' EALs are waited for */
 
 static struct {
 	bool running;
@@ -111,30 +109,10 @@ ask_before(struct pmx_node *node, const char *instance, struct attach_reply *sai
 								 : 0;
 }
 
-/* EALs that start at one primary at the same time may harm each other: at its end each tries the
- * locks of all processes' files, to remove those of the dead, and if one has just made its file it
- * cannot lock it then, and fails ("Cannot initialize local memory map": once in some 2,000 starts,
- * eight at a time). So they start one after the other. Returns a descriptor, which gives the turn
- * to the next one when it is closed. Who has its turn may be stopped, so it is not waited for
- * without end. */
-static int
-take_turn(const char *dir)
-{
-	const struct timespec pause = {.tv_nsec = 1000000};
-	char path[PATH_MAX + 16];
-
-	snprintf(path, sizeof(path), "%s/config", dir);
-	const int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-	for (unsigned ms = 0; fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && ms < TURN_MS; ms++)
-		nanosleep(&pause, NULL);
-	return fd;
-}
-
 static int
 start_eal(struct pmx_node *node, const char *instance, int cpu)
 {
-	char dir[PATH_MAX], real[PATH_MAX], prefix[96], lcores[32];
+	char dir[PATH_MAX], real[PATH_MAX], config[PATH_MAX + 16], prefix[96], lcores[32];
 	cpu_set_t before;
 	struct attach_reply said;
 
@@ -162,8 +140,11 @@ start_eal(struct pmx_node *node, const char *instance, int cpu)
 	CPU_ZERO(&before);
 	sched_getaffinity(0, sizeof(before), &before);
 	sigset_t signals = signals_block();
-	const int turn = take_turn(dir);
+	snprintf(config, sizeof(config), "%s/config", dir);
+	const int turn = open(config, O_RDONLY | O_CLOEXEC);
 
+	if (turn >= 0)
+		instance_turn_take(turn);
 	inherit_begin();
 	result = rte_eal_init((int)(sizeof(argv) / sizeof(argv[0])) - 1, argv);
 	inherit_end();

@@ -34,6 +34,7 @@
 #include "channel/passing.h"
 #include "log/log.h"
 #include "node/sizes.h"
+#include "primary/memory_lock.h"
 #include "primary/socket.h"
 
 #define GROUPS_MAX 64
@@ -46,7 +47,7 @@ struct connection {
 	struct asker who;
 	int process; /* pidfd of who connected, so that its number's next owner is not taken for it;
 		      * -1: it is not seen from here, or has ended */
-	bool ends_here; /* with this process, even if another takes over */
+	bool ends_here; /* with this process, even if another takes over: a secondary's */
 };
 
 static struct {
@@ -360,6 +361,8 @@ disconnect(unsigned i)
 		close(c->process);
 	c->fd = 0;
 	door.ops->gone((int)i);
+	if (c->ends_here)
+		memory_lock_free_soon();
 }
 
 /* Find a free place for a connection of that user, who must not use up all of them. Return door.max

@@ -10,8 +10,12 @@
  *   the error
  *   secondaries again INSTANCE     attaches, waits until its primary ends, and attaches again
  *   secondaries pretend SOCKET     pretends to be one, for one question
+ *   secondaries dies INSTANCE      attaches, and is killed while it holds DPDK's lock of memory for
+ *   reading, as each secondary does while its EAL begins
+ *   secondaries locks INSTANCE     attaches, and takes that lock for writing
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +24,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <rte_eal_memconfig.h>
 #include <rte_lcore.h>
 #include <rte_version.h>
 
@@ -105,6 +110,16 @@ main(int argc, char **argv)
 		pause();
 	if (strcmp(argv[1], "again") == 0)
 		return again(node);
+	if (strcmp(argv[1], "dies") == 0) {
+		for (unsigned i = 0; i < 3; i++)
+			rte_mcfg_mem_read_lock();
+		raise(SIGKILL);
+	}
+	if (strcmp(argv[1], "locks") == 0) {
+		rte_mcfg_mem_write_lock();
+		rte_mcfg_mem_write_unlock();
+		puts("locked");
+	}
 	pmx_node_close(node);
 	return 0;
 }

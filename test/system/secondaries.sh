@@ -94,5 +94,16 @@ if [ "$before" = "$after" ]; then
 else
 	not_ok secondaries__leave_nothing_on_the_heap "$before kB before, $after kB after"
 fi
+
+# ---- one that is killed as its EAL begins holds DPDK's lock of memory: the primary gives it back, also as it ends
+dies() { PMX_ATTACH=secondary timeout 30 "$program" dies "${tag}0" >"$dir/dies" 2>&1 </dev/null; [ $? -eq 137 ] || not_ok secondaries__dies "" "$dir/dies"; }
+dies
+dies
+PMX_ATTACH=secondary says secondaries__lock_of_the_dead "^locked" "$program" locks "${tag}0"
+
 kill -0 "$daemon" 2>/dev/null && [ -n "$(ups)" ] && ok secondaries__the_port_is_as_it_was || not_ok secondaries__the_port_is_as_it_was "" "$dir/0.log"
+dies
+kill -TERM "$daemon"
+has_ended() { ! grep -q '^State:.[^Z]' "/proc/$daemon/status" 2>/dev/null; }
+wait_for 60 has_ended && wait "$daemon" && ok secondaries__the_dead_do_not_hold_its_end || not_ok secondaries__the_dead_do_not_hold_its_end "" "$dir/0.log"
 exit $failed
