@@ -7,6 +7,9 @@
 #    the same objects, is followed by the folder's next, so the n that are judged are the same in every run.
 # 2. Test programs are linked when it is their turn. One whose bytes a mutation does not change cannot notice it, and is not run.
 # 3. Objects of the unbroken code are kept and put back after each mutation: nothing is compiled twice for it.
+# 4. Each suite runs once in a build with gcov's counters, which say what it reaches: one that does not reach a line cannot notice
+#    that it is broken. Where gcov counts nothing, as of a constant's line, all suites run. What a process that was killed had
+#    reached is not counted: a mutation that its code alone would notice is said to survive.
 import argparse
 import hashlib
 import json
@@ -47,8 +50,9 @@ for i in {1..100}; do [ -s serving ] && break; sleep 0.05; done
 """
 # a fuzz target with its corpus and changed inputs
 FUZZED = 'd=$(mktemp -d) && trap "rm -rf $d" EXIT && tar -C "$d" -xzf "$1/test/fuzz/corpus/$2.tar.gz" && cd "$d" && "$0/test/fuzzed_$2" "$d" "$3" 1'
-# what libpmx opens for secondaries, by its name in a build
-DPDK_PART = 'lib/libpmx-dpdk.so.' + re.search(r"\bversion: '([\d.]+)'", open(os.path.join(ROOT, 'meson.build')).read()).group(1)
+# libpmx, and what it opens for secondaries, by their names in a build
+VERSION = re.search(r"\bversion: '([\d.]+)'", open(os.path.join(ROOT, 'meson.build')).read()).group(1)
+LIBRARY, DPDK_PART = 'lib/libpmx.so.' + VERSION, 'lib/libpmx-dpdk.so.' + VERSION
 # system tests: the script, and the programs that it runs beside pmx-dpdk
 SCRIPTS = {
     'refused': ['app/pmx-ctl', 'test/thin'],
@@ -66,6 +70,12 @@ SCRIPTS = {
     'groups': ['app/pmx-ctl', 'test/groups'],
     'multicast': ['app/pmx-ctl', 'test/groups'],
     'encap': ['app/pmx-ctl', 'app/pmx-perf'],
+    'ctl': ['app/pmx-ctl'],
+    'pairs': ['app/pmx-ctl', 'test/pairs'],
+    'coll': ['app/pmx-ctl', 'test/coll_worker'],
+    'remote': ['app/pmx-ctl', 'test/remote'],
+    'hostile': ['app/pmx-ctl', 'test/hostile'],
+    'seal': ['app/pmx-ctl', 'app/pmx-perf', LIBRARY],
 }
 # these go by the clock, which a busy machine stops: they must fail twice
 CLOCKED = ('torture', 'thin', 'lives', *SCRIPTS)
@@ -104,6 +114,7 @@ SUITES = [(name, [program], ['BUILD/' + program] + arguments) for name, program,
     ('test_embedded_sends', 'test/test_embedded_sends', []),
     ('test_embedded_turns', 'test/test_embedded_turns', []),
     ('test_service', 'test/test_service', []),
+    ('test_virtual', 'test/test_virtual', []),
     ('test_pair', 'test/test_pair', []),
     ('test_script', 'test/test_script', []),
     ('soak', 'test/soak', ['--messages', '2000']),
@@ -361,10 +372,10 @@ class Tree:
                     os.unlink(linked)
             self.stamps[o] = os.stat(path).st_mtime_ns
 
-    def suite(self, suite, limit):
+    def suite(self, suite, limit, build=None):
         """'passed', 'failed' or 'hung', and the seconds it took"""
         begin = time.monotonic()
-        words = [w.replace('BUILD', self.build).replace('SRC', self.src).replace('PORT', self.port) for w in suite[2]]
+        words = [w.replace('BUILD', build or self.build).replace('SRC', self.src).replace('PORT', self.port) for w in suite[2]]
         child = subprocess.Popen(words, stdin=subprocess.DEVNULL,
                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, cwd=self.top,
                                  preexec_fn=lambda: (resource.setrlimit(resource.RLIMIT_CORE, (0, 0)),
@@ -395,8 +406,35 @@ class Tree:
             say('  %-20s %5.1f s' % (s[0], seconds))
         say('%d suites, %.1f s' % (len(self.suites), sum(self.seconds[s[0]] for s in self.suites)))
 
+    def reach(self, say):
+        """Learn which suites reach which lines: path: line: their names."""
+        build, self.reached = self.top + '/covered', {}
+        self.run(['meson', 'setup', build, self.src, '-Dwerror=false', '-Db_coverage=true'])
+        self.run(['ninja', '-C', build] + self.programs)
+        counted = lambda ending: [os.path.relpath(os.path.join(d, f), build) for d, _, fs in os.walk(build) for f in fs if f.endswith(ending)]
+        for s in self.suites:
+            for counts in counted('.gcda'):
+                os.unlink(os.path.join(build, counts))
+            passed = self.suite(s, 600, build)[0] == 'passed'
+            for line in self.gcov(build, counted('.gcda' if passed else '.gcno')):
+                path = os.path.relpath(os.path.join(build, line[0]), self.src)
+                names = self.reached.setdefault(path, {}).setdefault(line[1], set())
+                if line[2] or not passed:
+                    names.add(s[0])
+        say('%d lines are reached by a suite, %d by none' % tuple(
+            sum(bool(names) == some for lines in self.reached.values() for names in lines.values()) for some in (True, False)))
+
+    @staticmethod
+    def gcov(build, files):
+        """(file, line, count) of each line that is counted"""
+        out = subprocess.run(['gcov', '--json-format', '--stdout'] + files, cwd=build, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+        for document in out.splitlines():
+            for file in json.loads(document)['files']:
+                yield from ((file['file'], line['line_number'], line['count']) for line in file['lines'])
+
     def judge(self, path, number, new):
         """(verdict, who noticed)"""
+        reaching = self.reached.get(path, {}).get(number)
         self.break_line(path, number, new)
         try:
             # of a header many depend: what they are is compiled when it is their turn
@@ -407,6 +445,8 @@ class Tree:
                     return 'equivalent', None
             reached = {}  # what has been linked so far: is it another one?
             for s in self.suites:
+                if reaching is not None and s[0] not in reaching:
+                    continue
                 missing = [p for p in s[1] if p not in reached]
                 if missing and not self.ninja(missing):
                     return 'not compiled', None
@@ -420,7 +460,7 @@ class Tree:
                     result, _ = self.suite(s, limit)
                 if result != 'passed':
                     return ('killed' if result == 'failed' else 'by time'), s[0]
-            return ('survived' if any(reached.values()) else 'equivalent'), None
+            return ('equivalent' if reached and not any(reached.values()) else 'survived'), None
         finally:
             self.restore()
 
@@ -547,8 +587,9 @@ def main():
         say('building ...')
         trees = [Tree(os.path.join(top, str(i)), i) for i in range(args.jobs)]
         trees[0].first_run(say)
+        trees[0].reach(say)
         for t in trees[1:]:
-            t.suites, t.seconds = trees[0].suites, trees[0].seconds
+            t.suites, t.seconds, t.reached = trees[0].suites, trees[0].seconds, trees[0].reached
         threads = [threading.Thread(target=work, args=(t,), daemon=True) for t in trees]
         for t in threads:
             t.start()
