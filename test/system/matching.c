@@ -238,15 +238,16 @@ open_end(unsigned i)
 	e->in = &nodes[i / CONTEXTS]->embedded->channels[i % CONTEXTS].matched;
 }
 
-int
-main(int argc, char **argv)
+/* Parts of the nodes' configurations that the command line gives. */
+static const char *fault = "", *link_keys = "", *limits = "", *memif;
+
+static void
+parse(int argc, char **argv)
 {
 	static const struct option longs[] = {{"operations", 1, NULL, 'o'}, {"seed", 1, NULL, 's'},
 		{"fault", 1, NULL, 'f'}, {"link", 1, NULL, 'l'}, {"memif", 1, NULL, 'm'},
 		{"limits", 1, NULL, 'L'}, {"matching", 1, NULL, 'e'}, {"rendezvous", 1, NULL, 'r'},
 		{NULL, 0, NULL, 0}};
-	const char *fault = "", *more = "", *keys = "", *memif = NULL;
-	char vdev[2][256], link[2][256];
 	int opt;
 
 	while ((opt = getopt_long(argc, argv, "", longs, NULL)) != -1) {
@@ -261,13 +262,13 @@ main(int argc, char **argv)
 			fault = optarg;
 			break;
 		case 'l':
-			keys = optarg;
+			link_keys = optarg;
 			break;
 		case 'm':
 			memif = optarg;
 			break;
 		case 'L':
-			more = optarg;
+			limits = optarg;
 			break;
 		case 'e':
 			by_engine = strcmp(optarg, "engine") == 0;
@@ -280,38 +281,46 @@ main(int argc, char **argv)
 				"usage: matching [--operations N] [--seed N] [--fault F] [--link "
 				"KEYS] [--memif SOCKET] [--limits KEYS] [--matching client|engine] "
 				"[--rendezvous BYTES]\n");
-			return 2;
+			exit(2);
 		}
 	}
+}
+
+/* Start DPDK, both nodes and their ends. */
+static void
+begin(char *program)
+{
+	char vdev[2][256], link[2][256];
+
 	for (unsigned n = 0; n < NODES; n++) {
 		snprintf(vdev[n], sizeof(vdev[n]),
 			"--vdev=net_memif%u,role=%s,id=0,socket=%s,socket-abstract=no,bsize=9216",
 			n, n ? "client" : "server", memif ? memif : "");
 		if (memif != NULL)
 			snprintf(link[n], sizeof(link[n]),
-				"driver = ethdev\nport = net_memif%u\n%s", n, keys);
+				"driver = ethdev\nport = net_memif%u\n%s", n, link_keys);
 		else
 			snprintf(link[n], sizeof(link[n]), "driver = loop\nport = matching\n%s",
-				keys);
+				link_keys);
 	}
-	char *eal[] = {argv[0], "--no-huge", "--no-pci", "-m", "512", "--no-telemetry",
+	char *eal[] = {program, "--no-huge", "--no-pci", "-m", "512", "--no-telemetry",
 		"--no-shconf", "--log-level=*:error", vdev[0], vdev[1], NULL};
 
 	if (rte_eal_init((int)(sizeof(eal) / sizeof(eal[0])) - (memif ? 1 : 3), eal) < 0)
-		return 2;
-	start(0, link[0], fault, more);
-	start(1, link[1], fault, more);
+		exit(2);
+	start(0, link[0], fault, limits);
+	start(1, link[1], fault, limits);
 	for (unsigned n = 0; n < NODES; n++)
 		pool_before[n] = rte_mempool_avail_count(nodes[n]->embedded->pool);
 	for (unsigned i = 0; i < ENDS; i++)
 		open_end(i);
-	double begin_s = now_s();
+}
 
-	check_refusals();
-	while (done < operations && !failed)
-		step();
-	settle();
-	double took = now_s() - begin_s;
+/* Check that nothing waits at an end, close all, and check that the nodes have all mbufs again.
+ * Return the sum of the ends' figures. */
+static struct pmx_match_stat
+check_closed(void)
+{
 	struct pmx_match_stat stat, all = {0};
 
 	for (unsigned i = 0; i < ENDS && !failed; i++) {
@@ -334,6 +343,22 @@ main(int argc, char **argv)
 		if (have + spare < pool_before[n])
 			fail("node %u: %u mbufs of %u", n, have, pool_before[n]);
 	}
+	return all;
+}
+
+int
+main(int argc, char **argv)
+{
+	parse(argc, argv);
+	begin(argv[0]);
+	double begin_s = now_s();
+
+	check_refusals();
+	while (done < operations && !failed)
+		step();
+	settle();
+	double took = now_s() - begin_s;
+	const struct pmx_match_stat all = check_closed();
 	const uint64_t *p = proto_counters(nodes[0]->embedded->engines[0].proto);
 
 	printf("# %lu operations, %.1f s: %lu messages, %lu by wildcards, %lu unexpected, %lu cut "

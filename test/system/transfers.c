@@ -343,17 +343,16 @@ split_ports(char *both)
 	ports[1]++;
 }
 
-int
-main(int argc, char **argv)
+/* Parts of the nodes' configurations that the command line gives. */
+static const char *fault = "", *link_keys = "", *limits = "";
+
+static void
+parse(int argc, char **argv)
 {
 	static const struct option longs[] = {{"transfers", 1, NULL, 't'}, {"seed", 1, NULL, 's'},
 		{"fault", 1, NULL, 'f'}, {"link", 1, NULL, 'l'}, {"limits", 1, NULL, 'm'},
 		{"dma", 0, NULL, 'd'}, {"device", 0, NULL, 'D'}, {"ports", 1, NULL, 'p'},
 		{"unmapped", 0, NULL, 'u'}, {"copied", 0, NULL, 'c'}, {NULL, 0, NULL, 0}};
-	char *eal[] = {argv[0], "--no-huge", "--no-pci", "-m", "512", "--no-telemetry",
-		"--no-shconf", "--log-level=*:error", "--vdev=dma_skeleton0",
-		"--vdev=dma_skeleton1", NULL};
-	const char *fault = "", *link = "", *more = "";
 	int opt;
 
 	while ((opt = getopt_long(argc, argv, "", longs, NULL)) != -1) {
@@ -368,10 +367,10 @@ main(int argc, char **argv)
 			fault = optarg;
 			break;
 		case 'l':
-			link = optarg;
+			link_keys = optarg;
 			break;
 		case 'm':
-			more = optarg;
+			limits = optarg;
 			break;
 		case 'd':
 			use_dma = true;
@@ -394,28 +393,67 @@ main(int argc, char **argv)
 				"usage: transfers [--transfers N] [--seed N] [--fault F] [--link "
 				"KEYS] [--limits KEYS] [--dma] [--device] [--ports A,B [--unmapped "
 				"| --copied]]\n");
-			return 2;
+			exit(2);
 		}
 	}
-	char *nic_eal[] = {argv[0], "--in-memory", "-m", "128", "--no-telemetry",
+}
+
+/* Start DPDK, both nodes and their ends. */
+static void
+begin(char *program)
+{
+	char *eal[] = {program, "--no-huge", "--no-pci", "-m", "512", "--no-telemetry",
+		"--no-shconf", "--log-level=*:error", "--vdev=dma_skeleton0",
+		"--vdev=dma_skeleton1", NULL};
+	char *nic_eal[] = {program, "--in-memory", "-m", "128", "--no-telemetry",
 		"--log-level=*:error", "-l", "0", "-a", (char *)(uintptr_t)ports[0], "-a",
 		(char *)(uintptr_t)ports[1], NULL};
 
 	if (ports[0] != NULL ? rte_eal_init(12, nic_eal) < 0
 			     : rte_eal_init((int)(sizeof(eal) / sizeof(eal[0])) - (use_dma ? 1 : 3),
 				       eal) < 0)
-		return 2;
+		exit(2);
 	/* without events of the kernel nothing is adopted: then it is memory as any other */
 	if (geteuid() != 0)
 		adopt = 0;
-	start(0, link, fault, more);
-	start(1, link, fault, more);
+	start(0, link_keys, fault, limits);
+	start(1, link_keys, fault, limits);
 	for (unsigned n = 0; n < NODES && use_device; n++)
 		device_become(n);
 	for (unsigned n = 0; n < NODES; n++)
 		pool_before[n] = rte_mempool_avail_count(nodes[n]->embedded->pool);
 	for (unsigned i = 0; i < ENDS; i++)
 		open_end(i);
+}
+
+/* Close all ends, and check that the nodes have all mbufs again. */
+static void
+check_closed(void)
+{
+	for (unsigned i = 0; i < ENDS && !failed; i++)
+		close_end(&ends[(i + 3) % ENDS]); /* 3, 0, 1, 2 */
+	for (unsigned k = 0; k < 10000 && !failed; k++) {
+		pmx_node_poll(nodes[0]);
+		pmx_node_poll(nodes[1]);
+	}
+	for (unsigned n = 0; n < NODES && use_device; n++)
+		device_flush(n);
+	for (unsigned n = 0; n < NODES && !failed; n++) {
+		unsigned have = rte_mempool_avail_count(nodes[n]->embedded->pool);
+		unsigned with_port = ports[n] != NULL
+			? nodes[n]->embedded->config.links[0].link.tx_descriptors
+			: 32;
+
+		if (have + with_port < pool_before[n])
+			fail("node %u: %u mbufs of %u", n, have, pool_before[n]);
+	}
+}
+
+int
+main(int argc, char **argv)
+{
+	parse(argc, argv);
+	begin(argv[0]);
 	double begin_s = now_s();
 
 	if (!failed)
@@ -439,23 +477,7 @@ main(int argc, char **argv)
 	if (!failed)
 		pins_leave();
 	settle(); /* what is on its way to a context that closes is tried for long */
-	for (unsigned i = 0; i < ENDS && !failed; i++)
-		close_end(&ends[(i + 3) % ENDS]); /* 3, 0, 1, 2 */
-	for (unsigned k = 0; k < 10000 && !failed; k++) {
-		pmx_node_poll(nodes[0]);
-		pmx_node_poll(nodes[1]);
-	}
-	for (unsigned n = 0; n < NODES && use_device; n++)
-		device_flush(n);
-	for (unsigned n = 0; n < NODES && !failed; n++) {
-		unsigned have = rte_mempool_avail_count(nodes[n]->embedded->pool);
-		unsigned with_port = ports[n] != NULL
-			? nodes[n]->embedded->config.links[0].link.tx_descriptors
-			: 32;
-
-		if (have + with_port < pool_before[n])
-			fail("node %u: %u mbufs of %u", n, have, pool_before[n]);
-	}
+	check_closed();
 	const uint64_t *p = proto_counters(nodes[0]->embedded->engines[0].proto);
 
 	printf("# %lu transfers, %lu refused as they must be, %lu notifications lost as told, %.1f "

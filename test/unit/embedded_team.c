@@ -253,179 +253,228 @@ want(struct share *p, uint64_t bytes)
 	p->want_bytes = bytes;
 }
 
-/* Begins a call at a member. */
+static int
+begin_barrier(const struct call *c, unsigned n, struct share *p)
+{
+	(void)c;
+	want(p, 0);
+	return pmx_coll_barrier(group[n], &p->request);
+}
+
+static int
+begin_bcast(const struct call *c, unsigned n, struct share *p)
+{
+	const uint64_t len = c->bytes;
+
+	p->out = memory(n, p, len);
+	want(p, len);
+	for (uint64_t i = 0; i < len; i++) {
+		p->want[i] = brought(c->number, c->root, i);
+		if (n == c->root)
+			p->out[i] = p->want[i];
+	}
+	return pmx_bcast(group[n], c->root, p->out, len, &p->request);
+}
+
+/* Begin GATHER or ALLGATHER. */
+static int
+begin_gather(const struct call *c, unsigned n, struct share *p)
+{
+	const uint64_t len = c->bytes;
+	const bool gets = c->verb == ALLGATHER || n == c->root;
+	const bool there = c->in_place && gets;
+
+	p->out = gets ? memory(n, p, members * len) : NULL;
+	p->in = memory(n, p, len);
+	want(p, gets ? members * len : 0);
+	for (uint64_t i = 0; i < len; i++) {
+		(there ? p->out + n * len : p->in)[i] = brought(c->number, n, i);
+		for (unsigned r = 0; gets && r < members; r++)
+			p->want[r * len + i] = brought(c->number, r, i);
+	}
+	return c->verb == GATHER
+		? pmx_gather(group[n], c->root, there ? PMX_IN_PLACE : p->in, p->out, len,
+			  &p->request)
+		: pmx_allgather(group[n], there ? PMX_IN_PLACE : p->in, p->out, len, &p->request);
+}
+
+static int
+begin_scatter(const struct call *c, unsigned n, struct share *p)
+{
+	const uint64_t len = c->bytes;
+	const bool there = c->in_place && n == c->root;
+
+	p->in = memory(n, p, members * len);
+	p->out = memory(n, p, len);
+	want(p, there ? 0 : len);
+	for (uint64_t i = 0; i < members * len; i++)
+		p->in[i] = brought(c->number, c->root, i);
+	for (uint64_t i = 0; i < p->want_bytes; i++)
+		p->want[i] = brought(c->number, c->root, n * len + i);
+	return pmx_scatter(group[n], c->root, p->in, there ? NULL : p->out, len, &p->request);
+}
+
+static int
+begin_alltoall(const struct call *c, unsigned n, struct share *p)
+{
+	const uint64_t len = c->bytes;
+
+	p->in = memory(n, p, members * len);
+	p->out = memory(n, p, members * len);
+	want(p, members * len);
+	for (uint64_t i = 0; i < members * len; i++)
+		(c->in_place ? p->out : p->in)[i] = brought(c->number, n, i);
+	for (unsigned r = 0; r < members; r++) {
+		for (uint64_t i = 0; i < len; i++)
+			p->want[r * len + i] = brought(c->number, r, n * len + i);
+	}
+	return pmx_alltoall(group[n], c->in_place ? PMX_IN_PLACE : p->in, p->out, len, &p->request);
+}
+
+/* Begin GATHERV or ALLGATHERV. */
+static int
+begin_gatherv(const struct call *c, unsigned n, struct share *p)
+{
+	const bool gets = c->verb == ALLGATHERV || n == c->root;
+	const bool there = c->in_place && gets;
+	uint64_t begins[ALL], lens[ALL], all;
+	const struct pmx_blocks v = {lens, begins};
+
+	for (unsigned r = 0; r < members; r++)
+		lens[r] = c->lens[r][0];
+	all = spread(lens, begins);
+	p->out = gets ? memory(n, p, all) : NULL;
+	p->in = memory(n, p, lens[n]);
+	want(p, gets ? all : 0);
+	for (uint64_t i = 0; i < lens[n]; i++)
+		(there ? p->out + begins[n] : p->in)[i] = brought(c->number, n, i);
+	for (unsigned r = 0; gets && r < members; r++) {
+		for (uint64_t i = 0; i < lens[r]; i++)
+			p->want[begins[r] + i] = brought(c->number, r, i);
+	}
+	return c->verb == GATHERV ? pmx_gatherv(group[n], c->root, there ? PMX_IN_PLACE : p->in,
+					    lens[n], p->out, &v, &p->request)
+				  : pmx_allgatherv(group[n], there ? PMX_IN_PLACE : p->in, lens[n],
+					    p->out, &v, &p->request);
+}
+
+static int
+begin_scatterv(const struct call *c, unsigned n, struct share *p)
+{
+	uint64_t begins[ALL], lens[ALL], all;
+	const struct pmx_blocks v = {lens, begins};
+
+	for (unsigned r = 0; r < members; r++)
+		lens[r] = c->lens[r][0];
+	all = spread(lens, begins);
+	p->in = memory(n, p, all);
+	p->out = memory(n, p, lens[n]);
+	want(p, lens[n]);
+	for (uint64_t i = 0; i < all; i++)
+		p->in[i] = brought(c->number, c->root, i);
+	for (uint64_t i = 0; i < lens[n]; i++)
+		p->want[i] = brought(c->number, c->root, begins[n] + i);
+	return pmx_scatterv(group[n], c->root, p->in, &v, p->out, lens[n], &p->request);
+}
+
+static int
+begin_alltoallv(const struct call *c, unsigned n, struct share *p)
+{
+	uint64_t in_begins[ALL], in_lens[ALL], out_begins[ALL], out_lens[ALL], all;
+	const struct pmx_blocks in = {in_lens, in_begins}, out = {out_lens, out_begins};
+
+	for (unsigned r = 0; r < members; r++) {
+		in_lens[r] = c->lens[n][r];
+		out_lens[r] = c->lens[r][n];
+	}
+	all = spread(in_lens, in_begins);
+	p->in = memory(n, p, all);
+	for (unsigned r = 0; r < members; r++) {
+		for (uint64_t i = 0; i < in_lens[r]; i++)
+			p->in[in_begins[r] + i] = brought(c->number, n * ALL + r, i);
+	}
+	all = spread(out_lens, out_begins);
+	p->out = memory(n, p, all);
+	want(p, all);
+	for (unsigned r = 0; r < members; r++) {
+		for (uint64_t i = 0; i < out_lens[r]; i++)
+			p->want[out_begins[r] + i] = brought(c->number, r * ALL + n, i);
+	}
+	return pmx_alltoallv(group[n], p->in, &in, p->out, &out, &p->request);
+}
+
+/* Begin REDUCE or ALLREDUCE. */
+static int
+begin_reduce(const struct call *c, unsigned n, struct share *p)
+{
+	const bool gets = c->verb == ALLREDUCE || n == c->root;
+	const bool there = c->in_place && gets;
+	const uint64_t count = c->bytes / 4;
+
+	p->in = memory(n, p, c->bytes);
+	p->out = gets ? memory(n, p, c->bytes) : NULL;
+	want(p, gets ? count * 4 : 0);
+	for (uint64_t i = 0; i < count; i++) {
+		uint32_t sum = 0, own = brought(c->number, n, i) * 0x01010101u;
+
+		for (unsigned r = 0; r < members; r++)
+			sum += brought(c->number, r, i) * 0x01010101u;
+		memcpy((there ? p->out : p->in) + 4 * i, &own, 4);
+		if (gets)
+			memcpy(p->want + 4 * i, &sum, 4);
+	}
+	return c->verb == REDUCE ? pmx_reduce(group[n], c->root, there ? PMX_IN_PLACE : p->in,
+					   p->out, count, PMX_UINT32, PMX_ATOMIC_SUM, &p->request)
+				 : pmx_allreduce(group[n], there ? PMX_IN_PLACE : p->in, p->out,
+					   count, PMX_UINT32, PMX_ATOMIC_SUM, &p->request);
+}
+
+static int
+begin_reduce_scatter(const struct call *c, unsigned n, struct share *p)
+{
+	const uint64_t count = c->bytes;
+
+	p->in = memory(n, p, members * count);
+	p->out = memory(n, p, count);
+	want(p, count);
+	for (uint64_t i = 0; i < members * count; i++)
+		p->in[i] = brought(c->number, n, i);
+	for (uint64_t i = 0; i < count; i++) {
+		p->want[i] = 0;
+		for (unsigned r = 0; r < members; r++) {
+			const uint8_t x = brought(c->number, r, n * count + i);
+
+			p->want[i] = x > p->want[i] ? x : p->want[i];
+		}
+	}
+	return pmx_reduce_scatter(group[n], p->in, p->out, count, PMX_UINT8, PMX_ATOMIC_MAX,
+		&p->request);
+}
+
+/* Begin a call at a member. */
 static void
 begin(const struct call *c, unsigned n, struct share *p)
 {
-	struct pmx_group *g = group[n];
-	const uint64_t len = c->bytes;
-	const bool root = n == c->root;
-	uint64_t begins[ALL], lens[ALL], other[ALL], other_lens[ALL], all;
-	const struct pmx_blocks v = {lens, begins}, w = {other_lens, other};
-	int e = -1;
+	static int (*const verbs[VERBS])(const struct call *, unsigned, struct share *) = {
+		[BARRIER] = begin_barrier,
+		[BCAST] = begin_bcast,
+		[GATHER] = begin_gather,
+		[ALLGATHER] = begin_gather,
+		[SCATTER] = begin_scatter,
+		[ALLTOALL] = begin_alltoall,
+		[GATHERV] = begin_gatherv,
+		[ALLGATHERV] = begin_gatherv,
+		[SCATTERV] = begin_scatterv,
+		[ALLTOALLV] = begin_alltoallv,
+		[REDUCE] = begin_reduce,
+		[ALLREDUCE] = begin_reduce,
+		[REDUCE_SCATTER] = begin_reduce_scatter,
+	};
 
 	memset(p, 0, sizeof(*p));
 	p->ended = 1;
 	p->shared = random_below(3) == 0;
-	for (unsigned r = 0; r < members; r++)
-		lens[r] = c->lens[r][0];
-	switch (c->verb) {
-	case BARRIER:
-		want(p, 0);
-		e = pmx_coll_barrier(g, &p->request);
-		break;
-	case BCAST:
-		p->out = memory(n, p, len);
-		want(p, len);
-		for (uint64_t i = 0; i < len; i++) {
-			p->want[i] = brought(c->number, c->root, i);
-			if (root)
-				p->out[i] = p->want[i];
-		}
-		e = pmx_bcast(g, c->root, p->out, len, &p->request);
-		break;
-	case GATHER:
-	case ALLGATHER: {
-		const bool gets = c->verb == ALLGATHER || root;
-		const bool there = c->in_place && gets;
-
-		p->out = gets ? memory(n, p, members * len) : NULL;
-		p->in = memory(n, p, len);
-		want(p, gets ? members * len : 0);
-		for (uint64_t i = 0; i < len; i++) {
-			(there ? p->out + n * len : p->in)[i] = brought(c->number, n, i);
-			for (unsigned r = 0; gets && r < members; r++)
-				p->want[r * len + i] = brought(c->number, r, i);
-		}
-		e = c->verb == GATHER
-			? pmx_gather(g, c->root, there ? PMX_IN_PLACE : p->in, p->out, len,
-				  &p->request)
-			: pmx_allgather(g, there ? PMX_IN_PLACE : p->in, p->out, len, &p->request);
-		break;
-	}
-	case SCATTER:
-		p->in = memory(n, p, members * len);
-		p->out = memory(n, p, len);
-		want(p, c->in_place && root ? 0 : len);
-		for (uint64_t i = 0; i < members * len; i++)
-			p->in[i] = brought(c->number, c->root, i);
-		for (uint64_t i = 0; i < p->want_bytes; i++)
-			p->want[i] = brought(c->number, c->root, n * len + i);
-		e = pmx_scatter(g, c->root, p->in, c->in_place && root ? NULL : p->out, len,
-			&p->request);
-		break;
-	case ALLTOALL:
-		p->in = memory(n, p, members * len);
-		p->out = memory(n, p, members * len);
-		want(p, members * len);
-		for (uint64_t i = 0; i < members * len; i++)
-			(c->in_place ? p->out : p->in)[i] = brought(c->number, n, i);
-		for (unsigned r = 0; r < members; r++) {
-			for (uint64_t i = 0; i < len; i++)
-				p->want[r * len + i] = brought(c->number, r, n * len + i);
-		}
-		e = pmx_alltoall(g, c->in_place ? PMX_IN_PLACE : p->in, p->out, len, &p->request);
-		break;
-	case GATHERV:
-	case ALLGATHERV: {
-		const bool gets = c->verb == ALLGATHERV || root;
-		const bool there = c->in_place && gets;
-
-		all = spread(lens, begins);
-		p->out = gets ? memory(n, p, all) : NULL;
-		p->in = memory(n, p, lens[n]);
-		want(p, gets ? all : 0);
-		for (uint64_t i = 0; i < lens[n]; i++)
-			(there ? p->out + begins[n] : p->in)[i] = brought(c->number, n, i);
-		for (unsigned r = 0; gets && r < members; r++) {
-			for (uint64_t i = 0; i < lens[r]; i++)
-				p->want[begins[r] + i] = brought(c->number, r, i);
-		}
-		e = c->verb == GATHERV ? pmx_gatherv(g, c->root, there ? PMX_IN_PLACE : p->in,
-						 lens[n], p->out, &v, &p->request)
-				       : pmx_allgatherv(g, there ? PMX_IN_PLACE : p->in, lens[n],
-						 p->out, &v, &p->request);
-		break;
-	}
-	case SCATTERV:
-		all = spread(lens, begins);
-		p->in = memory(n, p, all);
-		p->out = memory(n, p, lens[n]);
-		want(p, lens[n]);
-		for (uint64_t i = 0; i < all; i++)
-			p->in[i] = brought(c->number, c->root, i);
-		for (uint64_t i = 0; i < lens[n]; i++)
-			p->want[i] = brought(c->number, c->root, begins[n] + i);
-		e = pmx_scatterv(g, c->root, p->in, &v, p->out, lens[n], &p->request);
-		break;
-	case ALLTOALLV:
-		for (unsigned r = 0; r < members; r++) {
-			lens[r] = c->lens[n][r];
-			other_lens[r] = c->lens[r][n];
-		}
-		all = spread(lens, begins);
-		p->in = memory(n, p, all);
-		for (unsigned r = 0; r < members; r++) {
-			for (uint64_t i = 0; i < lens[r]; i++)
-				p->in[begins[r] + i] = brought(c->number, n * ALL + r, i);
-		}
-		all = spread(other_lens, other);
-		p->out = memory(n, p, all);
-		want(p, all);
-		for (unsigned r = 0; r < members; r++) {
-			for (uint64_t i = 0; i < other_lens[r]; i++)
-				p->want[other[r] + i] = brought(c->number, r * ALL + n, i);
-		}
-		e = pmx_alltoallv(g, p->in, &v, p->out, &w, &p->request);
-		break;
-	case REDUCE:
-	case ALLREDUCE: {
-		const bool gets = c->verb == ALLREDUCE || root;
-		const bool there = c->in_place && gets;
-		const uint64_t count = len / 4;
-
-		p->in = memory(n, p, len);
-		p->out = gets ? memory(n, p, len) : NULL;
-		want(p, gets ? count * 4 : 0);
-		for (uint64_t i = 0; i < count; i++) {
-			uint32_t sum = 0, own = brought(c->number, n, i) * 0x01010101u;
-
-			for (unsigned r = 0; r < members; r++)
-				sum += brought(c->number, r, i) * 0x01010101u;
-			memcpy((there ? p->out : p->in) + 4 * i, &own, 4);
-			if (gets)
-				memcpy(p->want + 4 * i, &sum, 4);
-		}
-		e = c->verb == REDUCE ? pmx_reduce(g, c->root, there ? PMX_IN_PLACE : p->in, p->out,
-						count, PMX_UINT32, PMX_ATOMIC_SUM, &p->request)
-				      : pmx_allreduce(g, there ? PMX_IN_PLACE : p->in, p->out,
-						count, PMX_UINT32, PMX_ATOMIC_SUM, &p->request);
-		break;
-	}
-	case REDUCE_SCATTER: {
-		const uint64_t count = len;
-
-		p->in = memory(n, p, members * count);
-		p->out = memory(n, p, count);
-		want(p, count);
-		for (uint64_t i = 0; i < members * count; i++)
-			p->in[i] = brought(c->number, n, i);
-		for (uint64_t i = 0; i < count; i++) {
-			p->want[i] = 0;
-			for (unsigned r = 0; r < members; r++) {
-				const uint8_t x = brought(c->number, r, n * count + i);
-
-				p->want[i] = x > p->want[i] ? x : p->want[i];
-			}
-		}
-		e = pmx_reduce_scatter(g, p->in, p->out, count, PMX_UINT8, PMX_ATOMIC_MAX,
-			&p->request);
-		break;
-	}
-	case VERBS:
-		break;
-	}
-	assert_int_equal(e, 0);
+	assert_int_equal(verbs[c->verb](c, n, p), 0);
 }
 
 static void
