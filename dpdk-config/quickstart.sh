@@ -160,7 +160,8 @@ remove_leftovers() {
 clean_up() {
 	local name
 
-	trap - EXIT INT TERM
+	trap - EXIT
+	trap '' INT TERM # a second one must not end this
 	for name in line raw raw-echo tcp tcp-served relay0 relay1 pmx respond primary1 primary0; do # note 2
 		[ -z "${pid_of[$name]:-}" ] || stop "$name"
 	done

@@ -37,6 +37,7 @@ failed=0
 child=
 
 clean_up() {
+	trap '' INT TERM # timeout(1) sends it twice: the second must not end this
 	[ -z "$child" ] || { kill -KILL "$child" && wait "$child"; } 2>/dev/null # unshare blocks SIGTERM; what it started ends with it
 	if grep -qF " $work/" /proc/mounts; then
 		echo "chroot.sh: something is mounted below $work: left as it is" >&2

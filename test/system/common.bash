@@ -26,6 +26,7 @@ end() {
 
 clean() {
 	local pid space
+	trap '' INT TERM # timeout(1) sends it twice: the second must not end this
 	for pid in ${pids[@]+"${pids[@]}"}; do
 		end "$pid" KILL
 	done
@@ -88,7 +89,7 @@ need_hugepages() {
 # removes the hugepages and sockets of dead ones, whosever they are
 in_own_place() {
 	[ -z "${IN_OWN_PLACE:-}" ] || return 0
-	clean
+	rm -rf "$dir"
 	mkdir -p /run/pmx-dpdk
 	IN_OWN_PLACE=yes exec unshare --mount sh -c 'mount -t tmpfs own /run/pmx-dpdk && mount -t hugetlbfs -o pagesize=2M own /dev/hugepages &&
 		exec "$@"' - "$0" "$@"

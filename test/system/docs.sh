@@ -35,6 +35,7 @@ left_behind() {
 
 stop_all() {
 	local group
+	trap '' INT TERM # timeout(1) sends it twice: the second must not end this
 	for group in $running ${terminals[@]+"${terminals[@]}"}; do
 		kill -9 -- "-$group" 2>/dev/null && wait "$group" 2>/dev/null
 	done

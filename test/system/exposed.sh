@@ -10,7 +10,7 @@ set -u
 
 if [ -z "${IN_OWN_PLACE:-}" ]; then
 	need_hugepages exposed 128
-	clean
+	rm -rf "$dir"
 	unshare --mount true || skip_all exposed "no mount namespaces"
 	IN_OWN_PLACE=yes exec unshare --mount sh -c 'mount -t tmpfs own /run && mount -t tmpfs own /dev/shm && mount -t hugetlbfs -o pagesize=2M own /dev/hugepages &&
 		mount --bind /tmp /tmp && mount -o remount,bind,ro / && exec "$@"' - "$0" "$@"

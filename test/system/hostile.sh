@@ -19,6 +19,7 @@ attackers=()
 # shellcheck disable=SC2317
 clean_up() {
 	local pid
+	trap '' INT TERM # as in clean
 	for pid in ${attackers[@]+"${attackers[@]}"}; do
 		end "$pid" KILL
 	done
