@@ -34,6 +34,7 @@
 #include <rte_devargs.h>
 #include <rte_ethdev.h>
 
+#include "interrupts.h"
 #include "link.h"
 
 #define START_TRIES   50
@@ -266,9 +267,11 @@ ethdev_close(struct link *l)
 
 	if (d == NULL)
 		return;
+	interrupts_hold();
 	if (d->started)
 		rte_eth_dev_stop(d->port);
 	rte_eth_dev_close(d->port);
+	interrupts_release();
 	free(d);
 	l->priv = NULL;
 }

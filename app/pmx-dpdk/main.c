@@ -17,20 +17,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <rte_cycles.h>
 #include <rte_dev.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_launch.h>
 #include <rte_lcore.h>
-#include <rte_pcapng.h>
-#include <rte_pdump.h>
-#include <rte_version.h>
 
 #include "arguments.h"
 #include "channel/instance.h"
 #include "engine/loop.h"
 #include "interface.h"
+#include "interrupts.h"
 #include "log/log.h"
 #include "node/check.h"
 #include "node/config_file.h"
@@ -466,26 +463,6 @@ run_lanes(struct node *n)
 	return 0;
 }
 
-/* Work around a bug of DPDK's captures before 24.03: their first frame sets the base of their
- * clock, to a moment after that frame; the negative difference is read as nearly 2^64 cycles, which
- * is the year 2251. So a frame with a time in the future, which is captured nowhere, comes first.
- * Since 24.03 the program that writes the file converts the times. */
-static void
-set_capture_clock(const struct node *n)
-{
-#if RTE_VERSION < RTE_VERSION_NUM(24, 3, 0, 0)
-	struct rte_mbuf *frame = rte_pktmbuf_alloc(n->pool), *copy = NULL;
-
-	if (frame != NULL && rte_pktmbuf_append(frame, 64) != NULL)
-		copy = rte_pcapng_copy(0, 0, frame, n->pool, 64,
-			rte_get_tsc_cycles() + rte_get_tsc_hz(), RTE_PCAPNG_DIRECTION_IN);
-	rte_pktmbuf_free(copy);
-	rte_pktmbuf_free(frame);
-#else
-	(void)n;
-#endif
-}
-
 /* Make first what takes long; then ask the other primary to stop, and continue in its place. Return
  * 0, or a negative number with a message in error. */
 static int
@@ -574,9 +551,6 @@ serve(const struct options *o, struct config *config)
 		    sizeof(error)) != 0)
 		fprintf(stderr, "pmx-dpdk: 'pmx-ctl reload' will not work: %s\n", error);
 	telemetry_serve(node);
-	/* captures of DPDK are secondaries, which need hugepages */
-	if (rte_eal_has_hugepages() && rte_pdump_init() == 0)
-		set_capture_clock(node);
 	if (o->take_over && pthread_create(&locker, NULL, lock_later, name) == 0)
 		pthread_detach(locker);
 	result = attach_serve(node, takeover_attachments(taken));
@@ -605,7 +579,6 @@ serve(const struct options *o, struct config *config)
 	attach_stop();
 	reload_end();
 	memory_is_free = memory_lock_free();
-	rte_pdump_uninit();
 	/* all else ends with this process: secondaries may still access it until they notice
 	 * that */
 	node_end(node);
@@ -675,7 +648,7 @@ start(int eal_argc, char **eal_argv, const struct eal_arguments *given_arguments
 	result = serve(o, config);
 	/* it takes the lock of memory; what it would remove goes in any case */
 	if (!given && memory_is_free)
-		rte_eal_cleanup();
+		interrupts_end_eal();
 	remove_leftovers(dir, huge_dir, eal_prefix);
 	return result;
 }

@@ -32,6 +32,7 @@
 #include <rte_pause.h>
 
 #include "floor.h"
+#include "interrupts.h"
 
 #define FLOOR_MAGIC      UINT32_C(0x504d5846) /* "PMXF" */
 /* user buffer that payloads are copied from and to */
@@ -302,8 +303,10 @@ floor_link_wait(struct floor *f, double seconds)
 void
 floor_port_stop(struct floor *f)
 {
+	interrupts_hold();
 	rte_eth_dev_stop(f->port);
 	rte_eth_dev_close(f->port);
+	interrupts_release();
 }
 
 /* ---- responder ---- */

@@ -16,6 +16,7 @@
 
 #include "baseline.h"
 #include "floor.h"
+#include "interrupts.h"
 #include "perf.h"
 #include "core/wire/wire.h"
 
@@ -225,7 +226,7 @@ run_floor(const struct options *o)
 	}
 	floor_port_stop(&f);
 out:
-	rte_eal_cleanup();
+	interrupts_end_eal();
 	return result;
 }
 

@@ -23,6 +23,7 @@
 #include "engine/loop.h"
 #include "node/config_file.h"
 #include "client/say.h"
+#include "interrupts.h"
 #include "log/log.h"
 #include "node/node.h"
 
@@ -91,7 +92,7 @@ start(struct pmx_node *n, const struct pmx_node_params *params, char *error, uin
 	config_free(&config);
 	if (result != 0) {
 		if (n->owns_eal)
-			rte_eal_cleanup();
+			interrupts_end_eal();
 		return result;
 	}
 	n->way = &way_embedded;
@@ -192,7 +193,7 @@ end(struct pmx_node *node)
 
 	node_stop(node->embedded);
 	if (owns_eal)
-		rte_eal_cleanup();
+		interrupts_end_eal();
 }
 
 static int

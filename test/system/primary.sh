@@ -288,23 +288,6 @@ primary quiet -l 0 -m 64 '--log-level=pmx.*:error' || not_ok says__log_level ""
 ! grep -q '^pmx\.' "$dir/quiet.log" && ok says__nothing_if_told_so || not_ok says__nothing_if_told_so "" "$dir/quiet.log"
 end "$last"
 
-# ------------------------------------------------------------------ a capture's times
-config capture 's/^driver.*/driver = ethdev\nport = net_null0/; /^listen/d; s/127.0.0.1:.*/auto/'
-primary capture -l 0 -m 64 --vdev=net_null0 || not_ok capture ""
-timeout 120 dpdk-dumpcap --file-prefix "${tag}capture" -i net_null0 -c 5 -w "$dir/capture.pcapng" >"$dir/dumpcap.log" 2>&1
-python3 - "$dir/capture.pcapng" <<-'END' && ok capture__times_are_of_now || not_ok capture__times_are_of_now "" "$dir/dumpcap.log"
-	import struct, sys, time
-	data, at, times = open(sys.argv[1], 'rb').read(), 0, []
-	while at + 8 <= len(data):
-	    kind, size = struct.unpack_from('<II', data, at)
-	    if kind == 6: # a frame; DPDK counts nanoseconds
-	        high, low = struct.unpack_from('<II', data, at + 12)
-	        times.append((high << 32 | low) / 1e9)
-	    at += size
-	print('# frames:', len(times), 'seconds ago:', [round(time.time() - t, 3) for t in times[:2]])
-	sys.exit(not times or any(abs(time.time() - t) > 60 for t in times))
-END
-
 # ------------------------------------------------------------------ no primary
 for way in '' thin secondary; do
 	PMX_ATTACH=$way

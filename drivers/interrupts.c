@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Design notes
+ * 1. When a port closes, its PMD frees what its interrupt callbacks use, and does not wait for the
+ *    thread that may be running one: net_memif, when both ends close at once. rte_eal_cleanup()
+ *    unmaps all memory under that thread. So the thread is kept in a callback of ours, where it
+ *    touches nothing that is freed. An alarm's would not do: rte_eal_cleanup() waits until no
+ *    alarm's callback runs.
+ * 2. Of events that it had fetched before, it looks up the callback by the descriptor when it goes
+ *    on, and finds none where the port is closed.
+ */
+#define ALLOW_EXPERIMENTAL_API /* rte_intr_instance_alloc */
+#include <pthread.h>
+#include <stdbool.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rte_eal.h>
+#include <rte_interrupts.h>
+
+#include "interrupts.h"
+
+#define PATIENCE_S 2 /* for a callback that is running */
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	int call; /* eventfd that calls the thread here; -1: none yet */
+	unsigned holders;
+	bool kept; /* the thread is here */
+} interrupts = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.changed = PTHREAD_COND_INITIALIZER,
+	.call = -1,
+};
+
+static void
+keep(void *arg)
+{
+	eventfd_t unused;
+
+	(void)arg;
+	eventfd_read(interrupts.call, &unused);
+	pthread_mutex_lock(&interrupts.lock);
+	interrupts.kept = true;
+	pthread_cond_broadcast(&interrupts.changed);
+	while (interrupts.holders > 0)
+		pthread_cond_wait(&interrupts.changed, &interrupts.lock);
+	interrupts.kept = false;
+	pthread_cond_broadcast(&interrupts.changed);
+	pthread_mutex_unlock(&interrupts.lock);
+}
+
+/* Make the interrupt that calls the thread here. Return whether there is one. */
+static bool
+can_call(void)
+{
+	if (interrupts.call >= 0)
+		return true;
+	struct rte_intr_handle *handle = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);
+	const int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+
+	if (handle != NULL && fd >= 0 && rte_intr_fd_set(handle, fd) == 0 &&
+		rte_intr_type_set(handle, RTE_INTR_HANDLE_EXT) == 0 &&
+		rte_intr_callback_register(handle, keep, NULL) == 0) {
+		interrupts.call = fd; /* and the handle, for good */
+		return true;
+	}
+	rte_intr_instance_free(handle);
+	if (fd >= 0)
+		close(fd);
+	return false;
+}
+
+void
+interrupts_hold(void)
+{
+	struct timespec until;
+	int result = 0;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += PATIENCE_S;
+	pthread_mutex_lock(&interrupts.lock);
+	if (interrupts.holders++ == 0)
+		result = can_call() ? eventfd_write(interrupts.call, 1) : -1;
+	while (result == 0 && !interrupts.kept)
+		result = pthread_cond_clockwait(&interrupts.changed, &interrupts.lock,
+			CLOCK_MONOTONIC, &until);
+	pthread_mutex_unlock(&interrupts.lock);
+}
+
+void
+interrupts_release(void)
+{
+	pthread_mutex_lock(&interrupts.lock);
+	if (--interrupts.holders == 0)
+		pthread_cond_broadcast(&interrupts.changed);
+	while (interrupts.holders == 0 && interrupts.kept)
+		pthread_cond_wait(&interrupts.changed, &interrupts.lock);
+	pthread_mutex_unlock(&interrupts.lock);
+}
+
+void
+interrupts_end_eal(void)
+{
+	interrupts_hold();
+	rte_eal_cleanup();
+}
