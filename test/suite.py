@@ -3,7 +3,8 @@
 # Usage: suite.py SECONDS COMMAND...
 # Runs one suite for `meson test` and speaks TAP for it: "ok NAME", "not ok NAME why" or "ok NAME # SKIP why" for each
 # case, then the plan. All else that the suite prints becomes a comment. A suite that has not ended after SECONDS is told
-# to end, and has 20 s to clean up. An end by an error that no case told of, and a suite without any case, are failures.
+# to end, and has 20 s to clean up. An end by an error that no case told of, a suite without any case, and a crash of a process that a
+# script had started, are failures.
 import fcntl
 import os
 import re
@@ -11,6 +12,8 @@ import signal
 import subprocess
 import sys
 
+# what bash says of a process that it had started
+CRASH = re.compile(r'.*: line \d+: +\d+ (Segmentation fault|Bus error|Aborted|Illegal instruction|Floating point exception).*')
 CASE = re.compile(r'(?P<bad>not )?ok (?:\d+ )?(?:- )?(?P<rest>.*)')
 
 
@@ -75,6 +78,7 @@ def main():
                              stderr=subprocess.STDOUT, env=environment, text=True, errors='replace')
     for ending in signal.SIGTERM, signal.SIGINT:
         signal.signal(ending, lambda *_: suite.terminate())
+    name = os.path.basename(command[0]).split('.')[0]
     cases = failed = 0
     for line in suite.stdout:
         line = line.rstrip('\n')
@@ -83,13 +87,16 @@ def main():
             cases += 1
             failed += case[0]
             say(case[1])
+        elif CRASH.fullmatch(line):
+            cases, failed = cases + 1, failed + 1
+            say('not ok %s a process crashed: %s' % (name, line))
         elif not re.fullmatch(r'1\.\.\d+', line):
             say(line if line.startswith('#') else '# ' + line)
     code = suite.wait()
     reason = why(code, cases, seconds)
     if reason and not failed:
         cases += 1
-        say('not ok %s %s' % (os.path.basename(command[0]).split('.')[0], reason))
+        say('not ok %s %s' % (name, reason))
     say('1..%d' % cases)
     return 1 if failed or reason else 0
 

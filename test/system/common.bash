@@ -18,10 +18,14 @@ spaces=()
 failed=0
 last=0 # process number of what was started last
 
-# end PID [SIGNAL]: stop one and take its exit code
+# end PID [SIGNAL]: stop one and take its exit code; one that has crashed is a failure
 end() {
+	local code
 	kill "-${2:-TERM}" "$1" 2>/dev/null
 	wait "$1" 2>/dev/null
+	code=$?
+	case $code in 132 | 134 | 135 | 136 | 139) not_ok "${0##*/}_crash" "process $1 crashed: exit code $code" ;; esac
+	return $code
 }
 
 clean() {

@@ -297,7 +297,9 @@ nodes_main(char **argv)
 	printf("senders %u rate %.3f silence_ms %.2f timeouts %lu failed %lu\n", count - 1,
 		(count - 1) * PIECES * (double)PIECE * 8 / seconds / bps / part, silence * 1e3,
 		timeouts, failed);
-	return 0;
+	fflush(stdout);
+	while (true) /* until it is killed: the switch ends first */
+		pause();
 }
 
 int
