@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Usage: test/run.sh [--full | NAME...] [--build DIR]
+# Usage: test/run.sh [--full] [NAME...] [--build DIR]
 # Builds, and runs the tests by `meson test`: the default tier (some 10 minutes on two cores), with --full everything (three
-# quarters of an hour), or the suites whose names match a NAME, as perf or 'test_proto*'. A NAME that is the name of a single test runs the
-# suites that have it; unit tests then run that one alone. As root it first installs what is missing and reserves hugepages;
+# quarters of an hour), or the suites whose names match a NAME, as perf or 'test_proto*', with --full all of their cases. A NAME that is
+# the name of a single test runs the suites that have it; unit tests then run that one alone. As root it first installs what is missing and reserves hugepages;
 # without root it tests what needs none, and says what it left out. The last line is "N passed, N failed, N skipped"; exit code
 # 0 only if nothing failed. doc/internals/testing.md tells of the suites.
 set -u
@@ -35,8 +35,7 @@ step() {
 	if "$@" >"$log" 2>&1 </dev/null; then
 		printf ' ok %6d s\n' $((SECONDS - begun))
 	else
-		printf ' FAILED\n'
-		tail -n 60 "$log"
+		printf ' FAILED\n' && tail -n 60 "$log"
 		steps+=("$name")
 		false
 	fi
@@ -44,6 +43,9 @@ step() {
 	rm -f "$log"
 	return $code
 }
+
+# suites SETUP: their names
+suites() { meson test -C "$build" --setup "$1" --list 2>/dev/null | sed -n 's|^.* / ||p'; }
 
 # choose NAME: the suites that it names, into chosen; or those whose sources name it as a test, of which unit tests run that one
 choose() {
@@ -76,13 +78,10 @@ if [ "$(id -u)" -eq 0 ]; then
 	step hugepages dpdk-config/hugepages.sh $((1400 * jobs)) || { jobs=1; steps=(); step "hugepages for one suite at a time" dpdk-config/hugepages.sh; }
 fi
 if step "build in $build" dpdk-config/build.sh "$build"; then
-	if [ ${#names[@]} -gt 0 ]; then
-		setup=full
-		mapfile -t known < <(meson test -C "$build" --setup full --list 2>/dev/null | sed -n 's|^.* / ||p')
-		for name in "${names[@]}"; do
-			choose "$name"
-		done
-	fi
+	mapfile -t known < <(suites full)
+	for name in ${names[@]+"${names[@]}"}; do choose "$name"; done
+	# what the default tier leaves out may be asked for by its name
+	printf '%s\n' ${chosen[@]+"${chosen[@]}"} | grep . | grep -qvxF -f <(suites default) && setup=full
 	tested "$build" ${chosen[@]+"${chosen[@]}"}
 fi
 if [ $setup = full ] && [ ${#names[@]} -eq 0 ] && step "build with sanitizers" dpdk-config/build.sh "$build-asan" -Dsanitize=true -Doptimization=1 -Dwerror=true; then
