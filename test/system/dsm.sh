@@ -52,8 +52,9 @@ together() {
 		rank=$((rank + 1))
 	done
 	for m in "${ranks[@]}"; do
-		wait "$m" || code=$?
+		wait "$m" 2>/dev/null || code=$?
 	done
+	[ "${expected:-0}" -eq 0 ] || crashes+=("${ranks[@]}")
 	cat "$dir"/dsm*.log >"$dir/together.log"
 	rm "$dir"/dsm*.log
 	[ $code -eq ${expected:-0} ] && ok "$name" || not_ok "$name" "exit code $code" "$dir/together.log"
