@@ -60,13 +60,13 @@ SCRIPTS = {
     'peer_death': ['app/pmx-ctl', 'app/pmx-perf'],
     'sleepers': ['app/pmx-ctl', 'test/sleepers'],
     'secondaries': ['app/pmx-ctl', 'test/secondaries'],
-    'restart': ['app/pmx-ctl', 'test/restart', 'test/secondaries', 'test/thin', DPDK_PART],
+    'restart': ['app/pmx-ctl', 'app/pmx-exporter', 'test/restart', 'test/secondaries', 'test/thin', DPDK_PART],
     'rails': ['app/pmx-ctl', 'test/rails'],
     'links': ['app/pmx-perf', 'test/net_ring'],
     'preempt': ['app/pmx-ctl', 'test/preempt', 'test/sleepers', 'test/stopped'],
     'park': ['app/pmx-ctl', 'app/pmx-gang', 'test/preempt', 'test/stopped'],
     'pins': ['app/pmx-ctl', 'test/pins'],
-    'fork': ['test/fork', 'test/descriptors'],
+    'fork': ['test/fork', 'test/descriptors', 'test/unload', LIBRARY, DPDK_PART],
     'groups': ['app/pmx-ctl', 'test/groups'],
     'multicast': ['app/pmx-ctl', 'test/groups'],
     'encap': ['app/pmx-ctl', 'app/pmx-perf'],
@@ -584,6 +584,7 @@ def main():
             os._exit(2)
 
     with tempfile.TemporaryDirectory(prefix='pmx-mutate.') as top:
+        os.chmod(top, 0o755)  # some tests run programs as another user
         say('building ...')
         trees = [Tree(os.path.join(top, str(i)), i) for i in range(args.jobs)]
         trees[0].first_run(say)
