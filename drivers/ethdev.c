@@ -267,11 +267,7 @@ ethdev_close(struct link *l)
 
 	if (d == NULL)
 		return;
-	interrupts_hold();
-	if (d->started)
-		rte_eth_dev_stop(d->port);
-	rte_eth_dev_close(d->port);
-	interrupts_release();
+	interrupts_close_port(d->port, d->started);
 	free(d);
 	l->priv = NULL;
 }

@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Design notes
- * 1. When a port closes, its PMD frees what its interrupt callbacks use, and does not wait for the
- *    thread that may be running one: net_memif, when both ends close at once. rte_eal_cleanup()
+ * 1. net_memif frees what its interrupt callbacks use when its port closes, and does not wait for
+ *    the thread that may be running one, since the other end closes too. rte_eal_cleanup()
  *    unmaps all memory under that thread. So the thread is kept in a callback of ours, where it
  *    touches nothing that is freed. An alarm's would not do: rte_eal_cleanup() waits until no
  *    alarm's callback runs.
- * 2. Of events that it had fetched before, it looks up the callback by the descriptor when it goes
+ * 2. Other PMDs' ports close with interrupts, since they may need them: net_iavf waits for answers.
+ * 3. Of events that it had fetched before, it looks up the callback by the descriptor when it goes
  *    on, and finds none where the port is closed.
  */
 #define ALLOW_EXPERIMENTAL_API /* rte_intr_instance_alloc */
 #include <pthread.h>
 #include <stdbool.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <rte_eal.h>
+#include <rte_ethdev.h>
 #include <rte_interrupts.h>
 
 #include "interrupts.h"
@@ -73,8 +76,10 @@ can_call(void)
 	return false;
 }
 
-void
-interrupts_hold(void)
+/* Wait until the interrupt thread runs no callback, and keep it so until as many calls of
+ * release(). */
+static void
+hold(void)
 {
 	struct timespec until;
 	int result = 0;
@@ -90,8 +95,8 @@ interrupts_hold(void)
 	pthread_mutex_unlock(&interrupts.lock);
 }
 
-void
-interrupts_release(void)
+static void
+release(void)
 {
 	pthread_mutex_lock(&interrupts.lock);
 	if (--interrupts.holders == 0)
@@ -102,8 +107,24 @@ interrupts_release(void)
 }
 
 void
+interrupts_close_port(uint16_t port, bool started)
+{
+	struct rte_eth_dev_info info;
+	const bool holds = rte_eth_dev_info_get(port, &info) == 0 &&
+		strcmp(info.driver_name, "net_memif") == 0;
+
+	if (holds)
+		hold();
+	if (started)
+		rte_eth_dev_stop(port);
+	rte_eth_dev_close(port);
+	if (holds)
+		release();
+}
+
+void
 interrupts_end_eal(void)
 {
-	interrupts_hold();
+	hold();
 	rte_eal_cleanup();
 }

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Keeps the EAL's interrupt thread from running callbacks while a port closes, or the EAL ends.
+ * What ends while the EAL's interrupt thread must run no callback of it. By any thread but that
+ * one.
  */
 #ifndef PMX_INTERRUPTS_H
 #define PMX_INTERRUPTS_H
 
-/* Wait until the interrupt thread runs no callback, and keep it so until as many calls of
- * interrupts_release(). Any thread but that one. */
-void interrupts_hold(void);
-void interrupts_release(void);
-/* End the EAL; the interrupt thread is kept for good. */
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Close a port of DPDK, and stop it before if it has been started. */
+void interrupts_close_port(uint16_t port, bool started);
+/* End the EAL; the interrupt thread runs nothing from then on. */
 void interrupts_end_eal(void);
 
 #endif

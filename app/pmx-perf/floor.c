@@ -303,10 +303,7 @@ floor_link_wait(struct floor *f, double seconds)
 void
 floor_port_stop(struct floor *f)
 {
-	interrupts_hold();
-	rte_eth_dev_stop(f->port);
-	rte_eth_dev_close(f->port);
-	interrupts_release();
+	interrupts_close_port(f->port, true);
 }
 
 /* ---- responder ---- */
