@@ -23,6 +23,8 @@ crashes=() # processes whose crash was on purpose, or has been told of
 # end PID [SIGNAL]: stop one and take its exit code; a crash is a failure
 end() {
 	local code
+	# timeout(1) passes on what it can catch
+	[ "${2:-}" != KILL ] || [ "$(cat "/proc/$1/comm" 2>/dev/null)" != timeout ] || pkill -KILL -P "$1"
 	kill "-${2:-TERM}" "$1" 2>/dev/null
 	wait "$1" 2>/dev/null
 	code=$?
