@@ -53,7 +53,7 @@ static char lock_path[256];
 static char eal_prefix[64];
 static const char *huge_dir = HUGE_DIR; /* of the EAL */
 static bool given; /* another primary has taken over: nothing must be closed or removed */
-static bool memory_is_free = true; /* DPDK's lock of it */
+static bool memory_is_free = true; /* no dead secondary holds DPDK's lock of it */
 static bool took;                  /* the node has started, or has taken over */
 static bool linked; /* the instance's directory was a link to the primary that is taken over from */
 

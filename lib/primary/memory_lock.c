@@ -10,12 +10,11 @@
  * 1. Secondaries begin one after the other: instance_turn_take(). While the primary has the turn,
  *    none of them is beginning, so a lock that stays held is a dead one's.
  * 2. DPDK does not tell how many hold the lock. So a thread takes it for writing, and as long as
- *    that thread has to wait, one more reader is taken off. If it was a writer who died, DPDK's
- *    arithmetic makes the lock free by the first of them.
+ *    that thread has to wait, one more reader is taken off. If a writer died, taking off one
+ *    reader frees the lock as well, by how DPDK counts.
  * 3. The descriptor of the EAL's configuration file stays open: closing one would give back the
  *    EAL's own lock of that file (fcntl), and with it the primary's claim to its prefix.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
@@ -26,7 +25,6 @@
 
 #include <rte_eal.h>
 #include <rte_eal_memconfig.h>
-#include <rte_lcore.h>
 #include <rte_log.h>
 
 #include "channel/instance.h"
