@@ -52,7 +52,7 @@ begins() {
 }
 ended() { end "$capture" INT; wait "$capture" 2>/dev/null; }
 # shark FILE ARGUMENTS...
-shark() { tshark -n -X lua_script:"$build/pmx.lua" -r "$dir/$1" "${@:2}" 2>"$dir/warned"; }
+shark() { plainly tshark -n -X lua_script:"$build/pmx.lua" -r "$dir/$1" "${@:2}" 2>"$dir/warned"; }
 # count FILE FILTER
 count() { shark "$1" -Y "$2" | wc -l; }
 stat_of() { ctl 0 --json stat --all | jq --arg n "$1" '.counters[] | select(.name == $n).value'; }

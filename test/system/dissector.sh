@@ -14,7 +14,7 @@ plugin=$build/pmx.lua
 export HOME=$dir # no preferences of this user's
 # shark ARGUMENTS...: what it warns of, other than being root, goes to the log and is a failure
 shark() {
-	tshark -n -X lua_script:"$plugin" "$@" 2>"$dir/warned"
+	plainly tshark -n -X lua_script:"$plugin" "$@" 2>"$dir/warned"
 	grep -v 'Running as user\|^$' "$dir/warned" && return 1
 	return 0
 }
