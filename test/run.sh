@@ -35,7 +35,8 @@ step() {
 	if "$@" >"$log" 2>&1 </dev/null; then
 		printf ' ok %6d s\n' $((SECONDS - begun))
 	else
-		printf ' FAILED\n' && tail -n 60 "$log"
+		printf ' FAILED\n'
+		tail -n 60 "$log"
 		steps+=("$name")
 		false
 	fi
@@ -43,9 +44,6 @@ step() {
 	rm -f "$log"
 	return $code
 }
-
-# suites SETUP: their names
-suites() { meson test -C "$build" --setup "$1" --list 2>/dev/null | sed -n 's|^.* / ||p'; }
 
 # choose NAME: the suites that it names, into chosen; or those whose sources name it as a test, of which unit tests run that one
 choose() {
@@ -78,10 +76,13 @@ if [ "$(id -u)" -eq 0 ]; then
 	step hugepages dpdk-config/hugepages.sh $((1400 * jobs)) || { jobs=1; steps=(); step "hugepages for one suite at a time" dpdk-config/hugepages.sh; }
 fi
 if step "build in $build" dpdk-config/build.sh "$build"; then
-	mapfile -t known < <(suites full)
-	for name in ${names[@]+"${names[@]}"}; do choose "$name"; done
-	# what the default tier leaves out may be asked for by its name
-	printf '%s\n' ${chosen[@]+"${chosen[@]}"} | grep . | grep -qvxF -f <(suites default) && setup=full
+	if [ ${#names[@]} -gt 0 ]; then
+		listed=$(meson test -C "$build" --setup full --list 2>/dev/null) # PROJECT:LABEL+LABEL / NAME
+		mapfile -t known < <(sed -n 's|^.* / ||p' <<<"$listed")
+		for name in "${names[@]}"; do choose "$name"; done
+		# what the default tier leaves out may be asked for by its name
+		sed -n 's|^.*[:+]full / ||p' <<<"$listed" | grep -qxF -f <(printf '%s\n' "${chosen[@]}") && setup=full
+	fi
 	tested "$build" ${chosen[@]+"${chosen[@]}"}
 fi
 if [ $setup = full ] && [ ${#names[@]} -eq 0 ] && step "build with sanitizers" dpdk-config/build.sh "$build-asan" -Dsanitize=true -Doptimization=1 -Dwerror=true; then

@@ -63,6 +63,15 @@ clock_left(int64_t deadline)
 	return left > 0 ? left : 0;
 }
 
+/* Return the moment, on CLOCK_MONOTONIC, that comes after so many microseconds. */
+static inline struct timespec
+clock_moment(int64_t timeout_us)
+{
+	const int64_t us = clock_us() + timeout_us;
+
+	return (struct timespec){.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
+}
+
 /* Return the time that is left until the deadline in milliseconds, as poll() takes it: rounded up,
  * and `most` at most. */
 static inline int

@@ -38,12 +38,13 @@
 #include <rte_vect.h>
 #include <rte_version.h>
 
+#include "base/clock.h"
 #include "channel/instance.h"
 #include "client/client.h"
 #include "client/inherit.h"
 #include "client/signals.h"
 
-#define LOOK_NS 20000000 /* between checks whether the primary is gone */
+#define LOOK_US 20000 /* between checks whether the primary is gone */
 
 static struct {
 	bool running;
@@ -207,16 +208,10 @@ answered(const struct rte_mp_msg *request, const struct rte_mp_reply *reply)
 static bool
 wait_for_answer(const struct pmx_node *node)
 {
-	struct timespec until;
-
 	pthread_mutex_lock(&answer.lock);
 	while (answer.state == WANTED && !node->gone) {
-		clock_gettime(CLOCK_MONOTONIC, &until);
-		until.tv_nsec += LOOK_NS;
-		if (until.tv_nsec >= 1000000000) {
-			until.tv_nsec -= 1000000000;
-			until.tv_sec++;
-		}
+		const struct timespec until = clock_moment(LOOK_US);
+
 		pthread_cond_clockwait(&answer.here, &answer.lock, CLOCK_MONOTONIC, &until);
 	}
 	bool here = answer.state == RECEIVED;

@@ -21,12 +21,12 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/file.h>
-#include <time.h>
 
 #include <rte_eal.h>
 #include <rte_eal_memconfig.h>
 #include <rte_log.h>
 
+#include "base/clock.h"
 #include "channel/instance.h"
 #include "log/log.h"
 #include "primary/memory_lock.h"
@@ -51,12 +51,8 @@ take_for_writing(void *arg)
 static bool
 has_ended(pthread_t thread, unsigned ms)
 {
-	struct timespec until;
+	const struct timespec until = clock_moment(ms * INT64_C(1000));
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += (long)(ms % 1000) * 1000000;
-	until.tv_sec += ms / 1000 + until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
 	return pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until) == 0;
 }
 

@@ -20,9 +20,9 @@ shark() {
 }
 count=200
 ! full || count=1000
-passes dissector__fields_are_read_back python3 "$top/test/system/dissector.py" random "$plugin" "$dir" $count
-passes dissector__vectors_of_the_document python3 "$top/test/system/dissector.py" golden "$plugin" "$dir" "$top/doc/reference/wire.md"
-passes dissector__experts python3 "$top/test/system/dissector.py" experts "$plugin" "$dir"
+passes dissector__fields_are_read_back plainly python3 "$top/test/system/dissector.py" random "$plugin" "$dir" $count
+passes dissector__vectors_of_the_document plainly python3 "$top/test/system/dissector.py" golden "$plugin" "$dir" "$top/doc/reference/wire.md"
+passes dissector__experts plainly python3 "$top/test/system/dissector.py" experts "$plugin" "$dir"
 
 # ---- two nodes
 if [ "$(id -u)" -eq 0 ]; then

@@ -9,7 +9,7 @@ has_ended_or_said() {
 
 # gather SENDERS CONFIG_LINES: a line more in $dir/rows; false: not all has arrived
 gather() {
-	local socket=$dir/s.sock switch nodes code=1
+	local socket=$dir/s.sock switch nodes= code=1
 	rm -f "$socket"
 	start "$dir/switch.log" "$build/test/gather" switch "$1" "$socket" 1000 131072
 	switch=$last
@@ -21,7 +21,7 @@ gather() {
 	fi
 	# in this order, since a memif port that is polled may crash when its peer ends
 	end "$switch" || code=1
-	end "${nodes:-$switch}" KILL
+	[ -z "$nodes" ] || end "$nodes" KILL
 	[ $code -eq 0 ] || return 1
 	echo "$(grep senders "$dir/nodes.log") $(grep drops "$dir/switch.log")" >>"$dir/rows"
 }

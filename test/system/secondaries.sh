@@ -104,6 +104,5 @@ PMX_ATTACH=secondary says secondaries__lock_of_the_dead "^locked" "$program" loc
 kill -0 "$daemon" 2>/dev/null && [ -n "$(ups)" ] && ok secondaries__the_port_is_as_it_was || not_ok secondaries__the_port_is_as_it_was "" "$dir/0.log"
 dies
 kill -TERM "$daemon"
-has_ended() { ! grep -q '^State:.[^Z]' "/proc/$daemon/status" 2>/dev/null; }
-wait_for 60 has_ended && wait "$daemon" && ok secondaries__the_dead_do_not_hold_its_end || not_ok secondaries__the_dead_do_not_hold_its_end "" "$dir/0.log"
+wait_for 60 gone "$daemon" && wait "$daemon" && ok secondaries__the_dead_do_not_hold_its_end || not_ok secondaries__the_dead_do_not_hold_its_end "" "$dir/0.log"
 exit $failed

@@ -81,17 +81,24 @@ begin_callback(bool ends)
 		usleep(100);
 }
 
+/* Close the port of that name while a callback runs, which ends later if `ends`. */
 static void
-interrupts_close_port__waits_for_memif(void **state)
+close_meanwhile(const char *name, bool ends)
 {
 	uint16_t port;
 
-	(void)state;
-	assert_int_equal(rte_eth_dev_get_port_by_name("net_memif0", &port), 0);
-	begin_callback(true);
+	assert_int_equal(rte_eth_dev_get_port_by_name(name, &port), 0);
+	begin_callback(ends);
 	interrupts_close_port(port, false);
-	assert_int_equal(atomic_load(&callback.ended), 1);
 	assert_false(rte_eth_dev_is_valid_port(port));
+}
+
+static void
+interrupts_close_port__waits_for_memif(void **state)
+{
+	(void)state;
+	close_meanwhile("net_memif0", true);
+	assert_int_equal(atomic_load(&callback.ended), 1);
 	/* and others run again */
 	begin_callback(true);
 	wait_for_end();
@@ -100,12 +107,8 @@ interrupts_close_port__waits_for_memif(void **state)
 static void
 interrupts_close_port__others_need_theirs(void **state)
 {
-	uint16_t port;
-
 	(void)state;
-	assert_int_equal(rte_eth_dev_get_port_by_name("net_null0", &port), 0);
-	begin_callback(false);
-	interrupts_close_port(port, false);
+	close_meanwhile("net_null0", false);
 	assert_int_equal(atomic_load(&callback.ended), 2);
 	atomic_store(&callback.ends, true);
 	wait_for_end();
