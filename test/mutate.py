@@ -11,6 +11,7 @@
 #    that it is broken. Where gcov counts nothing, as of a constant's line, all suites run. What a process that was killed had
 #    reached is not counted: a mutation that its code alone would notice is said to survive.
 import argparse
+import concurrent.futures
 import hashlib
 import json
 import os
@@ -79,6 +80,8 @@ SCRIPTS = {
 }
 # included by each source of the build with gcov's counters, which a process does not write at _exit()
 WRITES = '#include <unistd.h>\nextern void __gcov_dump(void);\n#define _exit(code) (__gcov_dump(), _exit(code))\n'
+# a network of its own: nobody else's ports
+APART = ['unshare', '--net', 'sh', '-c', 'ip link set lo up; exec "$@"', '-'] if os.getuid() == 0 else []
 # these go by the clock, which a busy machine stops: they must fail twice
 CLOCKED = ('torture', 'thin', 'lives', *SCRIPTS)
 LIVES = ['waiting_messages_are_not_lost', 'clients_die_in_a_take_over', 'status_words_are_set', 'primaries_that_sleep_follow_each_other',
@@ -302,7 +305,7 @@ class Tree:
     """A copy of the tree with a build directory, unbroken between two mutations."""
 
     def __init__(self, top, number):
-        self.port = str(20000 + os.getpid() % 20000 + 100 * number)
+        self.port = 20000 + os.getpid() % 20000 + 100 * number
         self.src, self.build, self.kept = top + '/src', top + '/build', top + '/kept'
         self.top = top
         names = subprocess.check_output(['git', '-C', ROOT, 'ls-files', '-z', '--cached', '--others', '--exclude-standard'])
@@ -377,8 +380,9 @@ class Tree:
     def suite(self, suite, limit, build=None):
         """'passed', 'failed' or 'hung', and the seconds it took"""
         begin = time.monotonic()
-        words = [w.replace('BUILD', build or self.build).replace('SRC', self.src).replace('PORT', self.port) for w in suite[2]]
-        child = subprocess.Popen(words, stdin=subprocess.DEVNULL,
+        port = self.port + 50 * (build is not None)
+        words = [w.replace('BUILD', build or self.build).replace('SRC', self.src).replace('PORT', str(port)) for w in suite[2]]
+        child = subprocess.Popen(APART + words, stdin=subprocess.DEVNULL,
                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, cwd=self.top,
                                  preexec_fn=lambda: (resource.setrlimit(resource.RLIMIT_CORE, (0, 0)),
                                                      resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))))
@@ -408,14 +412,14 @@ class Tree:
             say('  %-20s %5.1f s' % (s[0], seconds))
         say('%d suites, %.1f s' % (len(self.suites), sum(self.seconds[s[0]] for s in self.suites)))
 
-    def reach(self, say):
-        """Learn which suites reach which lines: path: line: their names."""
+    def reach(self):
+        """Learn which suites reach which lines: path: line: their names. In a build of its own: beside the first run."""
         build, header, self.reached = self.top + '/covered', self.top + '/writes.h', {}
         open(header, 'w').write(WRITES)
         self.run(['meson', 'setup', build, self.src, '-Dwerror=false', '-Db_coverage=true', '-Dc_args=-include ' + header])
         self.run(['ninja', '-C', build] + self.programs)
         counted = lambda ending: [os.path.relpath(os.path.join(d, f), build) for d, _, fs in os.walk(build) for f in fs if f.endswith(ending)]
-        for s in self.suites:
+        for s in list(self.suites):
             for counts in counted('.gcda'):
                 os.unlink(os.path.join(build, counts))
             passed = self.suite(s, 600, build)[0] == 'passed'
@@ -424,8 +428,6 @@ class Tree:
                 names = self.reached.setdefault(path, {}).setdefault(line[1], set())
                 if line[2] or not passed:
                     names.add(s[0])
-        say('%d lines are reached by a suite, %d by none' % tuple(
-            sum(bool(names) == some for lines in self.reached.values() for names in lines.values()) for some in (True, False)))
 
     @staticmethod
     def gcov(build, files):
@@ -590,8 +592,12 @@ def main():
         os.chmod(top, 0o755)  # some tests run programs as another user
         say('building ...')
         trees = [Tree(os.path.join(top, str(i)), i) for i in range(args.jobs)]
-        trees[0].first_run(say)
-        trees[0].reach(say)
+        with concurrent.futures.ThreadPoolExecutor() as beside:
+            reach = beside.submit(trees[0].reach)
+            trees[0].first_run(say)
+            reach.result()
+        lines = [bool(names) for f in trees[0].reached.values() for names in f.values()]
+        say('%d lines are reached by a suite, %d by none' % (lines.count(True), lines.count(False)))
         for t in trees[1:]:
             t.suites, t.seconds, t.reached = trees[0].suites, trees[0].seconds, trees[0].reached
         threads = [threading.Thread(target=work, args=(t,), daemon=True) for t in trees]

@@ -9,9 +9,12 @@ tag=$(basename "$0" .sh | tr -d _)$$- # no digit last: what begins with it is no
 dir=$(mktemp -d /tmp/pmx-test.XXXXXX) || exit 2
 export RUNTIME_DIRECTORY=$dir/run
 mkdir "$RUNTIME_DIRECTORY"
-# a hundred ports that no other run has, for as long as a process of this one lives
-for ((port = 20000; port < 32000; port += 100)); do
-	{ exec {ports}>"/tmp/pmx-test-ports.$port"; } 2>/dev/null && flock -n "$ports" && break
+# A hundred ports that no other run has, for as long as a process of this one lives: there is one of these files in each network
+# namespace, also for tests in another root.
+port=20000
+for lock in /sys/class/net/lo/statistics/*; do
+	{ exec {ports}<"$lock"; } 2>/dev/null && flock -n "$ports" && break
+	port=$((port + 100))
 done
 pids=()
 spaces=()
