@@ -218,7 +218,7 @@ commands() {
 suites() {
 	there "${name}_packages" dpdk-config/install.sh --tests &&
 		there "${name}_build_without_warnings" dpdk-config/build.sh build -Dwerror=true &&
-		there "$name" test/run.sh "${suites[@]}"
+		there "$name" test/run.sh --jobs 1 "${suites[@]}"
 }
 
 # The packages of this tree, built where nothing but what they name is installed; then a system with systemd and nothing else

@@ -1,23 +1,24 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Usage: test/run.sh [--full] [NAME...] [--build DIR]
-# Builds, and runs the tests by `meson test`: the default tier (some 10 minutes on two cores), with --full everything (three
-# quarters of an hour), or the suites whose names match a NAME, as perf or 'test_proto*', with --full all of their cases. A NAME that is
-# the name of a single test runs the suites that have it; unit tests then run that one alone. As root it first installs what is missing and reserves hugepages;
-# without root it tests what needs none, and says what it left out. The last line is "N passed, N failed, N skipped"; exit code
-# 0 only if nothing failed. doc/internals/testing.md tells of the suites.
+# Usage: test/run.sh [--full] [NAME...] [--build DIR] [--jobs N]
+# Builds, and runs the default tier of the tests by `meson test` (some 10 minutes on two cores), with --full everything (three
+# quarters of an hour), or the suites whose names match a NAME, as perf or 'test_proto*', and those that have a test of that name.
+# N suites run beside each other (as many as CPUs, with --full one more, at most 4). As root it first installs what is missing and
+# reserves hugepages; without root it tests what needs none, and says what it left out. The last line is "N passed, N failed,
+# N skipped"; exit code 0 only if nothing failed. doc/internals/testing.md tells more.
 set -u
 
 root=$(cd "$(dirname "$0")/.." && pwd)
-build=$root/build setup=default
-names=() chosen=() # what is asked for, and the suites that it means
-steps=() logs=()   # those before the tests that failed, and what meson test wrote
-child=
+build=$root/build setup=default jobs= child=
+names=() chosen=() steps=() logs=() # what is asked for, the suites that it means, steps that failed, and what meson test wrote
+log=$(mktemp) || exit 2
+trap 'rm -f "$log"' EXIT
 
 while [ $# -gt 0 ]; do
 	case $1 in
 	--full) setup=full ;;
+	--jobs) jobs=${2:?--jobs needs a number}; shift ;;
 	--build) build=$(realpath -m "${2:?--build needs a directory}"); shift ;;
 	-*) sed -n '4,9s/^#[ ]\{0,1\}//p' "$0"; [[ $1 = -h || $1 = --help ]]; exit $(($? * 2)) ;;
 	*) names+=("$1") ;;
@@ -28,9 +29,8 @@ cd "$root" || exit 2
 
 # step NAME COMMAND...: one before the tests, which counts if it fails; a line, and what it printed if it failed
 step() {
-	local name=$1 begun=$SECONDS log
+	local name=$1 begun=$SECONDS
 	shift
-	log=$(mktemp) || exit 2
 	printf '%-40s' "$name ..."
 	if "$@" >"$log" 2>&1 </dev/null; then
 		printf ' ok %6d s\n' $((SECONDS - begun))
@@ -38,11 +38,8 @@ step() {
 		printf ' FAILED\n'
 		tail -n 60 "$log"
 		steps+=("$name")
-		false
+		return 1
 	fi
-	local code=$?
-	rm -f "$log"
-	return $code
 }
 
 # choose NAME: the suites that it names, into chosen; or those whose sources name it as a test, of which unit tests run that one
@@ -68,10 +65,12 @@ tested() {
 }
 trap '[ -z "$child" ] || { kill -TERM "$child" && wait "$child"; } 2>/dev/null; exit 130' INT TERM
 
-jobs=$(($(nproc) < 4 ? $(nproc) : 4))
+cpus=$(nproc)
+[ $setup = default ] || cpus=$((cpus + 1)) # suites wait more than they compute
+: "${jobs:=$((cpus < 4 ? cpus : 4))}"
 if [ "$(id -u)" -eq 0 ]; then
 	autogroup=/proc/sys/kernel/sched_autogroup_enabled # doc/internals/testing.md, "CPU time"
-	[ "$(cat $autogroup 2>/dev/null)" != 1 ] || { trap 'echo 1 >$autogroup' EXIT; echo 0 >$autogroup; }
+	[ "$(cat $autogroup 2>/dev/null)" != 1 ] || { trap 'rm -f "$log"; echo 1 >$autogroup' EXIT; echo 0 >$autogroup; }
 	step packages dpdk-config/install.sh "--tests=$setup"
 	step hugepages dpdk-config/hugepages.sh $((1400 * jobs)) || { jobs=1; steps=(); step "hugepages for one suite at a time" dpdk-config/hugepages.sh; }
 fi

@@ -447,6 +447,51 @@ pm_r2__copied_contexts_share_frames(void **state)
 	finish(net);
 }
 
+/* The frames that a sender's unfinished message had are free again when the sender closes, begins
+ * anew, or is gone. */
+static void
+pm_r2__frames_of_an_aborted_message_are_free_again(void **state)
+{
+	enum { CLOSES, RESTARTS, GONE, WAYS };
+
+	(void)state;
+	for (unsigned how = 0; how < WAYS; how++) {
+		struct proto_config c = net_config();
+
+		c.assembly_frames_max = 1000;
+		struct net *net = net_new(3, &c, 1);
+
+		net_open_all(net, 64, 1000);
+		proto_ctx_copied(net->nodes[1].p, 0);
+		net->audit = true;
+		for (unsigned i = 0; i < 3; i++) {
+			net_send(net, 0, 0, 1, 0, 300 * 1024);
+			for (unsigned us = 0; us < 100 && net->nodes[1].p->assembling == 0; us++)
+				net_run(net, NET_US);
+			assert_int_equal(net->nodes[1].p->assembling, 300);
+			if (how == CLOSES) {
+				net_close(net, 0, 0, false);
+			} else {
+				if (how == GONE)
+					proto_node_gone(net->nodes[1].p, 0);
+				net_restart(net, 0);
+				net_open(net, 0, 1, 64, 1000);
+			}
+			net_run(net, NET_MS);
+			net_open(net, 0, 0, 64, 1000);
+			net_send(net, 0, 0, 1, 1, 100); /* by which its peer hears of it */
+			net_settle(net, NET_SEC);
+			assert_int_equal(net_count(net, 1, PROTO_messages_aborted), i + 1);
+			assert_int_equal(net->nodes[1].p->assembling, 0);
+		}
+		int m = net_send(net, 2, 0, 1, 0, 300 * 1024);
+
+		net_settle(net, NET_SEC);
+		net_expect_delivered(net, m);
+		finish(net);
+	}
+}
+
 /* Lose node 2's data from that sequence on. */
 static enum net_verdict
 drop_of_node_2(struct net *net, struct net_frame *f)
@@ -721,6 +766,7 @@ main(void)
 		cmocka_unit_test(pm_r2__waits_for_descriptors_end_without_new_room),
 		cmocka_unit_test(pm_r2__who_waited_for_descriptors_has_one_place),
 		cmocka_unit_test(pm_r2__copied_contexts_share_frames),
+		cmocka_unit_test(pm_r2__frames_of_an_aborted_message_are_free_again),
 		cmocka_unit_test(pm_r2__a_granted_message_without_descriptors_asks_rarely),
 		cmocka_unit_test(pm_r2__a_sender_that_could_not_ask_in_time_is_answered),
 		cmocka_unit_test(pm_r5__frames_held_out_of_order_are_bounded),
