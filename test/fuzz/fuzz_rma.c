@@ -436,6 +436,49 @@ place_later(struct world *w, uint16_t ctx, bool to_target, const struct rma_mess
 	w->late_to_target = to_target;
 }
 
+/* Check that a message goes into memory of that context, and may. Return the error of its runs. */
+static uint8_t
+check_place(struct world *w, uint16_t ctx, bool to_target, const struct rma_message *m,
+	const struct rma_place *place)
+{
+	uint8_t error = 0;
+
+	MUST(place->to.ctx == ctx);
+	if (!place->runs)
+		check_bytes(w, &place->to, place->to.at, m->len);
+	if (to_target && place->to.memory != NULL && !(m->head->flags & WIRE_T_OFFER)) {
+		const struct piece *p = place->to.memory;
+		/* that all of a pull has been taken is said by a push of no bytes */
+		const bool taken = m->head->flags & WIRE_T_TAKEN;
+
+		MUST(p->key != 0 && p->rights & (taken ? REGION_READ : REGION_WRITE));
+		MUST(!taken || m->len == 0);
+	}
+	if (place->runs) {
+		struct wire_runs runs = {m->bytes, m->len, place->offset, 0, 0};
+
+		while (wire_run_next(&runs) != NULL)
+			error = runs.end > place->to.len ? EPROTO : error;
+		error = runs.left != 0 ? EPROTO : error;
+	}
+	return error;
+}
+
+/* Carry an atomic operation out, on bytes that are nobody's, and check whose they would be. */
+static void
+change(struct world *w, uint16_t ctx, bool to_target, const struct rma_message *m,
+	const struct rma_place *place, uint8_t error)
+{
+	uint64_t there[WIRE_ATOMIC_BYTES / 8] = {0}, before[WIRE_ATOMIC_BYTES / 8];
+	const struct piece *p = place->to.memory;
+
+	MUST(to_target && place->to.ctx == ctx && place->to.len <= WIRE_ATOMIC_BYTES);
+	check_bytes(w, &place->to, place->to.at, place->to.len);
+	MUST(p == NULL || (p->key != 0 && p->rights == (REGION_READ | REGION_WRITE)));
+	rma_change(place, m, there, before);
+	rma_target_changed(w->rma, ctx, m, place, before, error);
+}
+
 static void
 message(struct world *w, uint16_t ctx, bool to_target)
 {
@@ -478,26 +521,8 @@ message(struct world *w, uint16_t ctx, bool to_target)
 					 : rma_initiator_message(w->rma, ctx, &m, &place, w->now);
 
 	if (heard == RMA_PLACE) {
-		uint8_t error = 0;
+		const uint8_t error = check_place(w, ctx, to_target, &m, &place);
 
-		MUST(place.to.ctx == ctx);
-		if (!place.runs)
-			check_bytes(w, &place.to, place.to.at, m.len);
-		if (to_target && place.to.memory != NULL && !(h.flags & WIRE_T_OFFER)) {
-			const struct piece *p = place.to.memory;
-			/* that all of a pull has been taken is said by a push of no bytes */
-			const bool taken = h.flags & WIRE_T_TAKEN;
-
-			MUST(p->key != 0 && p->rights & (taken ? REGION_READ : REGION_WRITE));
-			MUST(!taken || m.len == 0);
-		}
-		if (place.runs) {
-			struct wire_runs runs = {bytes, m.len, place.offset, 0, 0};
-
-			while (wire_run_next(&runs) != NULL)
-				error = runs.end > place.to.len ? EPROTO : error;
-			error = runs.left != 0 ? EPROTO : error;
-		}
 		if (how & 16 && !place.runs) {
 			place_later(w, ctx, to_target, &m);
 		} else {
@@ -505,16 +530,8 @@ message(struct world *w, uint16_t ctx, bool to_target)
 			placed(w, ctx, to_target, &m, error);
 		}
 	}
-	if (heard == RMA_CHANGE) {
-		uint64_t there[WIRE_ATOMIC_BYTES / 8] = {0}, before[WIRE_ATOMIC_BYTES / 8];
-		const struct piece *p = place.to.memory;
-
-		MUST(to_target && place.to.ctx == ctx && place.to.len <= WIRE_ATOMIC_BYTES);
-		check_bytes(w, &place.to, place.to.at, place.to.len);
-		MUST(p == NULL || (p->key != 0 && p->rights == (REGION_READ | REGION_WRITE)));
-		rma_change(&place, &m, there, before);
-		rma_target_changed(w->rma, ctx, &m, &place, before, how & 4 ? EFAULT : 0);
-	}
+	if (heard == RMA_CHANGE)
+		change(w, ctx, to_target, &m, &place, how & 4 ? EFAULT : 0);
 	if (w->late_count == 0)
 		news(w);
 }

@@ -90,13 +90,36 @@ matched__both_orders_engine(void **state)
 	matched_orders(__func__, "engine");
 }
 
+/* Send three pieces to a receive that is too short, then pieces that are longer than what is eager.
+ * any: how they are received. */
+static void
+send_pieces(struct pmx_matched any)
+{
+	struct iovec pieces[3] = {{bytes_out, 100}, {bytes_out + 1000, 500}, {bytes_out + 4000, 7}};
+	const struct pmx_matched m = {.peer = {1, 0}, .tag = 9, .iov = pieces, .iov_count = 3};
+	struct pmx_context *to = ctx[1][0];
+	pmx_request request, receiving;
+
+	any.len = 10; /* shorter than the message */
+	assert_int_equal(pmx_irecv(to, &any, &request), 0);
+	assert_int_equal(pmx_isend(ctx[0][0], &m, NULL), 0);
+	finish(1, 0, request, "too short");
+	any.len = LONG;
+	pieces[1].iov_len = 2900;
+	pieces[2].iov_len = 2000; /* longer than what is eager */
+	assert_int_equal(pmx_isend(ctx[0][0], &m, &request), 0);
+	script_turns(30);
+	assert_int_equal(pmx_irecv(to, &any, &receiving), 0);
+	finish(1, 0, receiving, "in pieces");
+	finish(0, 0, request, "sent in pieces");
+}
+
 /* Tags, masks, probes, a receive that is taken back, pieces. */
 static void
 matched_verbs(const char *step, const char *matching)
 {
 	struct pmx_context *to;
 	struct pmx_status status = {.error = 0};
-	struct iovec pieces[3] = {{bytes_out, 100}, {bytes_out + 1000, 500}, {bytes_out + 4000, 7}};
 	struct pmx_matched m = {.peer = {1, 0}, .data = bytes_out, .len = 30};
 	struct pmx_matched any = {
 		.peer = PMX_ANY_SOURCE,
@@ -143,19 +166,7 @@ matched_verbs(const char *step, const char *matching)
 			record_note("taken back: %d", pmx_cancel(to, request));
 		finish(1, 0, request, "any");
 	}
-	any.len = 10; /* shorter than the message */
-	assert_int_equal(pmx_irecv(to, &any, &request), 0);
-	m = (struct pmx_matched){.peer = {1, 0}, .tag = 9, .iov = pieces, .iov_count = 3};
-	assert_int_equal(pmx_isend(ctx[0][0], &m, NULL), 0);
-	finish(1, 0, request, "too short");
-	any.len = LONG;
-	pieces[1].iov_len = 2900;
-	pieces[2].iov_len = 2000; /* longer than what is eager */
-	assert_int_equal(pmx_isend(ctx[0][0], &m, &request), 0);
-	script_turns(30);
-	assert_int_equal(pmx_irecv(to, &any, &receiving[0]), 0);
-	finish(1, 0, receiving[0], "in pieces");
-	finish(0, 0, request, "sent in pieces");
+	send_pieces(any);
 	script_judge(step);
 }
 

@@ -480,6 +480,28 @@ are_joined(const struct topology *t, const uint16_t *nodes, uint32_t ranks)
 	return count == ranks;
 }
 
+/* Check that a generator that knows nothing of overlays keeps to this one, or makes no plan. Return
+ * whether it makes one. */
+static bool
+check_other(unsigned other, const struct coll_task *task)
+{
+	struct coll_task own = *task;
+	struct coll_plan *p;
+	const int e = coll_plan_make(other, task, &p);
+
+	assert_true(e == 0 || e == -EOPNOTSUPP);
+	if (e == 0) {
+		assert_true(keeps_to_pairs(p, task->topology, task->nodes));
+		coll_plan_free(p);
+	}
+	/* who makes its own list alone finds the same */
+	own.only = random_below(task->ranks);
+	p = NULL;
+	assert_int_equal(coll_plan_make(other, &own, &p), e);
+	coll_plan_free(p);
+	return e == 0;
+}
+
 /* Random overlays: sites whose hosts may talk, a few gateways between them, some pairs besides.
  * What is planned keeps to that and comes to its end, or some cannot be reached. Also by a
  * generator that knows nothing of overlays, if it happens to keep to them. */
@@ -530,22 +552,8 @@ coll_plan__overlays(void **state)
 			assert_true(keeps_to_pairs(p, t, nodes));
 			coll_plan_free(p);
 		}
-		if (coll_generator_does(other, task.kind) && other != COLL_EARLIEST) {
-			e = coll_plan_make(other, &task, &p);
-			assert_true(e == 0 || e == -EOPNOTSUPP);
-			if (e == 0) {
-				assert_true(keeps_to_pairs(p, t, nodes));
-				coll_plan_free(p);
-				others++;
-			}
-			/* who makes its own list alone finds the same */
-			struct coll_task own = task;
-
-			own.only = random_below(ranks);
-			p = NULL;
-			assert_int_equal(coll_plan_make(other, &own, &p), e);
-			coll_plan_free(p);
-		}
+		if (coll_generator_does(other, task.kind) && other != COLL_EARLIEST)
+			others += check_other(other, &task);
 		topology_free(t);
 	}
 	/* all three were met often enough to count */
@@ -674,67 +682,70 @@ coll_plan__one_rank(void **state)
 
 /* ------------------------------------------------------------------ texts */
 
+#define PLAN  "plan bcast chain ranks=2 root=0 bytes=10 blocks=1\n"
+#define SENDS "rank 0 piece=10\nsend peer=1 from=in\n"
+
+static const struct {
+	const char *text, *says;
+} unreadable[] = {
+	{"", "0 of 0 ranks"},
+	{"rank 0\n", "line 1: 'rank': the first line is plan"},
+	{"plan bcast trees ranks=2\n", "line 1: plan KIND GENERATOR"},
+	{"plan all chain ranks=2\n", "line 1: plan KIND GENERATOR"},
+	{"plan bcast\n", "line 1: plan KIND GENERATOR"},
+	{"plan bcast chain ranks=0 blocks=1\n", "line 1: 1 to 4096 ranks"},
+	{"plan bcast chain ranks=5000 blocks=1\n", "line 1: 1 to 4096 ranks"},
+	{"plan bcast chain ranks=2 root=2 blocks=1\n", "of which root is one"},
+	{"plan bcast chain ranks=2 blocks=0\n", "1 block or as many"},
+	{"plan bcast chain ranks=2 blocks=9\n", "1 block or as many"},
+	{"plan bcast chain ranks=two\n", "line 1: ranks=two: a number is expected"},
+	{"plan bcast chain ranks=-1\n", "line 1: ranks=-1: a number is expected"},
+	{"plan bcast chain nodes=2\n", "line 1: 'nodes': unknown"},
+	{PLAN PLAN, "line 2: there is a plan already"},
+	{PLAN "order 0 2\n", "line 2: order: 2 ranks, each from 0 to 1"},
+	{PLAN "order 0 0\n", "line 2: order: rank 0 is there already"},
+	{PLAN "order 0 1 1\n", "line 2: order: 2 ranks"},
+	{PLAN "ends 1 2\n", "line 2: ends: 1 numbers"},
+	{PLAN "send peer=1\n", "line 2: a step before the first rank"},
+	{PLAN "rank 1\n", "line 2: rank 0 is next, of 2"},
+	{PLAN "rank 0\nrank 0\n", "line 3: rank 1 is next, of 2"},
+	{PLAN "rank 0 piece=99999999999\n", "of 32 bits at most"},
+	{PLAN "rank 0 piece=10\nfly peer=1\n", "line 3: 'fly': a line begins with"},
+	{PLAN "rank 0 piece=10\nsend peer=1 from=out of\n", "line 3: 'of': unknown"},
+	{PLAN "rank 0 piece=10\nsend peer=1 from=there\n", "'from=there': in, out or scratch"},
+	{PLAN "order 0 1\n" SENDS, "1 of 2 ranks"},
+	{PLAN SENDS "rank 1 piece=10\n", "2 of 2 ranks, 0 of them in order"},
+	{PLAN "order 0 1\nrank 0\nrank 1\n", "rank 0: its numbers cannot be"},
+	{PLAN "order 0 1\nrank 0 piece=10\nsend peer=0 from=in\nrank 1 piece=10\n",
+		"rank 0: step 0 cannot be"},
+	{PLAN "order 0 1\nrank 0 piece=10\nsend peer=1 from=in after_0=0\nrank 1 "
+	      "piece=10\n",
+		"rank 0: step 0 cannot be"},
+	{PLAN "order 0 1\n" SENDS "rank 1 piece=10\n", "step 0 of rank 0: rank 1 does not"},
+	{PLAN "order 0 1\n" SENDS "rank 1 piece=10\nreceive peer=0 to=out eager\n",
+		"step 0 of rank 0: rank 1 does not"},
+	{PLAN "order 0 1\n" SENDS "rank 1 piece=10\nreceive peer=0 to=out\nreceive peer=0 "
+	      "to=out\n",
+		"1 steps receive what nobody sends"},
+};
+
 /* Check that a plan's text is refused for what it may not say, and with which sentence. */
 static void
 coll_plan_read__refuses(void **state)
 {
-#define PLAN  "plan bcast chain ranks=2 root=0 bytes=10 blocks=1\n"
-#define SENDS "rank 0 piece=10\nsend peer=1 from=in\n"
-	static const struct {
-		const char *text, *says;
-	} cases[] = {
-		{"", "0 of 0 ranks"},
-		{"rank 0\n", "line 1: 'rank': the first line is plan"},
-		{"plan bcast trees ranks=2\n", "line 1: plan KIND GENERATOR"},
-		{"plan all chain ranks=2\n", "line 1: plan KIND GENERATOR"},
-		{"plan bcast\n", "line 1: plan KIND GENERATOR"},
-		{"plan bcast chain ranks=0 blocks=1\n", "line 1: 1 to 4096 ranks"},
-		{"plan bcast chain ranks=5000 blocks=1\n", "line 1: 1 to 4096 ranks"},
-		{"plan bcast chain ranks=2 root=2 blocks=1\n", "of which root is one"},
-		{"plan bcast chain ranks=2 blocks=0\n", "1 block or as many"},
-		{"plan bcast chain ranks=2 blocks=9\n", "1 block or as many"},
-		{"plan bcast chain ranks=two\n", "line 1: ranks=two: a number is expected"},
-		{"plan bcast chain ranks=-1\n", "line 1: ranks=-1: a number is expected"},
-		{"plan bcast chain nodes=2\n", "line 1: 'nodes': unknown"},
-		{PLAN PLAN, "line 2: there is a plan already"},
-		{PLAN "order 0 2\n", "line 2: order: 2 ranks, each from 0 to 1"},
-		{PLAN "order 0 0\n", "line 2: order: rank 0 is there already"},
-		{PLAN "order 0 1 1\n", "line 2: order: 2 ranks"},
-		{PLAN "ends 1 2\n", "line 2: ends: 1 numbers"},
-		{PLAN "send peer=1\n", "line 2: a step before the first rank"},
-		{PLAN "rank 1\n", "line 2: rank 0 is next, of 2"},
-		{PLAN "rank 0\nrank 0\n", "line 3: rank 1 is next, of 2"},
-		{PLAN "rank 0 piece=99999999999\n", "of 32 bits at most"},
-		{PLAN "rank 0 piece=10\nfly peer=1\n", "line 3: 'fly': a line begins with"},
-		{PLAN "rank 0 piece=10\nsend peer=1 from=out of\n", "line 3: 'of': unknown"},
-		{PLAN "rank 0 piece=10\nsend peer=1 from=there\n",
-			"'from=there': in, out or scratch"},
-		{PLAN "order 0 1\n" SENDS, "1 of 2 ranks"},
-		{PLAN SENDS "rank 1 piece=10\n", "2 of 2 ranks, 0 of them in order"},
-		{PLAN "order 0 1\nrank 0\nrank 1\n", "rank 0: its numbers cannot be"},
-		{PLAN "order 0 1\nrank 0 piece=10\nsend peer=0 from=in\nrank 1 piece=10\n",
-			"rank 0: step 0 cannot be"},
-		{PLAN "order 0 1\nrank 0 piece=10\nsend peer=1 from=in after_0=0\nrank 1 "
-		      "piece=10\n",
-			"rank 0: step 0 cannot be"},
-		{PLAN "order 0 1\n" SENDS "rank 1 piece=10\n", "step 0 of rank 0: rank 1 does not"},
-		{PLAN "order 0 1\n" SENDS "rank 1 piece=10\nreceive peer=0 to=out eager\n",
-			"step 0 of rank 0: rank 1 does not"},
-		{PLAN "order 0 1\n" SENDS "rank 1 piece=10\nreceive peer=0 to=out\nreceive peer=0 "
-		      "to=out\n",
-			"1 steps receive what nobody sends"},
-	};
 	static const char good[] = "# to two\n" PLAN "order 0 # the root\norder 1\n" SENDS
 				   "\nrank 1 piece=10\n  receive\tpeer=0 to=out # all\n";
 	struct coll_plan *p;
 	char error[200];
 
 	(void)state;
-	for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+	for (unsigned i = 0; i < sizeof(unreadable) / sizeof(*unreadable); i++) {
 		error[0] = 0;
-		assert_int_equal(coll_plan_read(cases[i].text, &p, error, sizeof(error)), -EINVAL);
-		if (strstr(error, cases[i].says) == NULL)
-			fail_msg("'%s', not '%s', of:\n%s", error, cases[i].says, cases[i].text);
+		assert_int_equal(coll_plan_read(unreadable[i].text, &p, error, sizeof(error)),
+			-EINVAL);
+		if (strstr(error, unreadable[i].says) == NULL)
+			fail_msg("'%s', not '%s', of:\n%s", error, unreadable[i].says,
+				unreadable[i].text);
 	}
 	assert_int_equal(coll_plan_read(good, &p, error, sizeof(error)), 0);
 	assert_int_equal(p->lists[1].count, 1);

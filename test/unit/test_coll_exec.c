@@ -233,6 +233,26 @@ coll_permitted__refuses(void **state)
 	free(c);
 }
 
+/* k: how many are before it. */
+static struct coll_step
+random_step(uint32_t k)
+{
+	return (struct coll_step){
+		.op = (uint8_t)random_below(4),
+		.flags = (uint8_t)(random_below(2) ? random_below(16) : 0),
+		.from = (uint8_t)random_below(3),
+		.to = (uint8_t)random_below(3),
+		.peer = (uint16_t)(2 * random_below(2)),
+		.after = {(uint16_t)(random_below(2) ? random_below(k + 1) : COLL_NONE),
+			(uint16_t)(random_below(4) ? COLL_NONE : random_below(k + 1))},
+		.block = (uint16_t)random_below(2),
+		.blocks = (uint16_t)random_below(3),
+		.source = (uint16_t)random_below(k + 1),
+		.target = (uint16_t)random_below(k + 1),
+		.area = (uint8_t)random_below(2),
+	};
+}
+
 /* Random bytes as a list: it is refused, or runs without touching what is not its own. */
 static void
 coll_check__random_lists(void **state)
@@ -255,24 +275,8 @@ coll_check__random_lists(void **state)
 		};
 		uint32_t bad;
 
-		for (uint32_t k = 0; k < l.count; k++) {
-			s[k] = (struct coll_step){
-				.op = (uint8_t)random_below(4),
-				.flags = (uint8_t)(random_below(2) ? random_below(16) : 0),
-				.from = (uint8_t)random_below(3),
-				.to = (uint8_t)random_below(3),
-				.peer = (uint16_t)(2 * random_below(2)),
-				.after = {(uint16_t)(random_below(2) ? random_below(k + 1)
-								     : COLL_NONE),
-					(uint16_t)(random_below(4) ? COLL_NONE
-								   : random_below(k + 1))},
-				.block = (uint16_t)random_below(2),
-				.blocks = (uint16_t)random_below(3),
-				.source = (uint16_t)random_below(k + 1),
-				.target = (uint16_t)random_below(k + 1),
-				.area = (uint8_t)random_below(2),
-			};
-		}
+		for (uint32_t k = 0; k < l.count; k++)
+			s[k] = random_step(k);
 		if (coll_check(&l, two_blocks, &bad) != 0)
 			continue;
 		struct coll_exec *c = begun(&l);
@@ -359,7 +363,7 @@ coll_next__late_pieces_are_made_up_for(void **state)
 }
 
 /* Two that share a line: each one's pieces take twice as long, from the moment on at which that is
- * so, and its window is half as large. */
+ * so. */
 static void
 coll_exec_share__slows_the_clock(void **state)
 {
@@ -372,18 +376,7 @@ coll_exec_share__slows_the_clock(void **state)
 			.blocks = 2,
 		},
 	};
-	static const struct coll_step receives[] = {
-		{
-			.op = COLL_RECV,
-			.to = COLL_OUT,
-			.peer = 1,
-			.after = {COLL_NONE, COLL_NONE},
-			.blocks = 1,
-			.at_us = 100,
-			.pace = 1000u << 16,
-		},
-	};
-	struct coll_list l = {
+	const struct coll_list l = {
 		.steps = sends,
 		.count = 1,
 		.ranks = 3,
@@ -416,12 +409,36 @@ coll_exec_share__slows_the_clock(void **state)
 		last = at;
 	}
 	free(c);
+}
 
-	l.steps = receives;
-	l.send_pace = 0;
-	l.window = 40;
-	l.grain = 10;
-	c = begun(&l);
+/* Check that the window of one that shares its line is half as large, and that no list may take
+ * more than the line. */
+static void
+coll_exec_share__halves_the_window(void **state)
+{
+	static const struct coll_step steps[] = {
+		{
+			.op = COLL_RECV,
+			.to = COLL_OUT,
+			.peer = 1,
+			.after = {COLL_NONE, COLL_NONE},
+			.blocks = 1,
+			.at_us = 100,
+			.pace = 1000u << 16,
+		},
+	};
+	struct coll_list l = {
+		.steps = steps,
+		.count = 1,
+		.ranks = 3,
+		.piece = 10,
+		.window = 40,
+		.grain = 10,
+	};
+	struct coll_exec *c = begun(&l);
+	struct coll_out out;
+
+	(void)state;
 	coll_exec_share(c, 2 * COLL_WHOLE, 0);
 	assert_false(coll_next(c, &out, 199999));
 	for (unsigned i = 0; i < 2; i++) { /* two grains of ten */
@@ -456,6 +473,7 @@ main(void)
 		cmocka_unit_test(coll_check__random_lists),
 		cmocka_unit_test(coll_next__late_pieces_are_made_up_for),
 		cmocka_unit_test(coll_exec_share__slows_the_clock),
+		cmocka_unit_test(coll_exec_share__halves_the_window),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

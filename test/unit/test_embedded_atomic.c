@@ -388,6 +388,37 @@ atomic__tells_of_its_end(void **state)
 	UNTIL(pair_is_quiet());
 }
 
+/* Check that what cannot be asked for is refused at once. a: what can. */
+static void
+check_arguments(struct pmx_atomic_transfer a)
+{
+	const void *operands = a.operands;
+	void *before = a.before;
+
+	a.count = 0;
+	assert_int_equal(pmx_atomic(ctx[0][0], &a, NULL), -EINVAL);
+	a.count = 9;
+	assert_int_equal(pmx_atomic(ctx[0][0], &a, NULL), -EINVAL);
+	a.count = 1;
+	a.flags = PMX_NOTIFY;
+	assert_int_equal(pmx_atomic(ctx[0][0], &a, NULL), -EINVAL);
+	a.flags = 0;
+	a.operands = NULL;
+	assert_int_equal(pmx_atomic(ctx[0][0], &a, NULL), -EINVAL);
+	a.operands = operands;
+	a.op = PMX_ATOMIC_CSWAP;
+	assert_int_equal(pmx_atomic(ctx[0][0], &a, NULL), -EINVAL);
+	a.op = PMX_ATOMIC_READ;
+	a.before = NULL;
+	assert_int_equal(pmx_atomic(ctx[0][0], &a, NULL), -EINVAL);
+	a.before = before;
+	a.op = (enum pmx_atomic_op)99;
+	assert_int_equal(pmx_atomic(ctx[0][0], &a, NULL), -EOPNOTSUPP);
+	a.op = PMX_ATOMIC_WRITE;
+	a.type = (enum pmx_atomic_type)10;
+	assert_int_equal(pmx_atomic(ctx[0][0], &a, NULL), -EOPNOTSUPP);
+}
+
 static void
 atomic__refused(void **state)
 {
@@ -421,29 +452,7 @@ atomic__refused(void **state)
 	a.peer.context = 1;
 	assert_int_equal(ends(ctx[0][0], &a), -EPERM);
 	a.peer.context = 0;
-	/* what cannot be asked for */
-	a.count = 0;
-	assert_int_equal(pmx_atomic(ctx[0][0], &a, NULL), -EINVAL);
-	a.count = 9;
-	assert_int_equal(pmx_atomic(ctx[0][0], &a, NULL), -EINVAL);
-	a.count = 1;
-	a.flags = PMX_NOTIFY;
-	assert_int_equal(pmx_atomic(ctx[0][0], &a, NULL), -EINVAL);
-	a.flags = 0;
-	a.operands = NULL;
-	assert_int_equal(pmx_atomic(ctx[0][0], &a, NULL), -EINVAL);
-	a.operands = x;
-	a.op = PMX_ATOMIC_CSWAP;
-	assert_int_equal(pmx_atomic(ctx[0][0], &a, NULL), -EINVAL);
-	a.op = PMX_ATOMIC_READ;
-	a.before = NULL;
-	assert_int_equal(pmx_atomic(ctx[0][0], &a, NULL), -EINVAL);
-	a.before = before;
-	a.op = (enum pmx_atomic_op)99;
-	assert_int_equal(pmx_atomic(ctx[0][0], &a, NULL), -EOPNOTSUPP);
-	a.op = PMX_ATOMIC_WRITE;
-	a.type = (enum pmx_atomic_type)10;
-	assert_int_equal(pmx_atomic(ctx[0][0], &a, NULL), -EOPNOTSUPP);
+	check_arguments(a);
 	assert_int_equal(before[0], 77);
 	assert_int_equal(pmx_atomic_bytes(PMX_ATOMIC_BOR, PMX_UINT16), 2);
 	assert_int_equal(pmx_atomic_bytes(PMX_ATOMIC_BOR, PMX_DOUBLE), 0);
@@ -456,7 +465,6 @@ atomic__refused(void **state)
 	assert_int_equal(pmx_atomic_here(PMX_ATOMIC_BOR, PMX_FLOAT, at, 1, x, NULL, NULL),
 		-EOPNOTSUPP);
 	/* the owner goes */
-	a.type = PMX_UINT64;
 	pmx_context_close(ctx[1][0]);
 	ctx[1][0] = NULL;
 	UNTIL(pair_is_quiet());

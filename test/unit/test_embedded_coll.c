@@ -326,6 +326,25 @@ coll__a_node_dies(void **state)
 	nodes[1] = dead;
 }
 
+/* Start node n: nodes 1 and 2 look for each other where nobody listens. */
+static struct pmx_node *
+start_apart(unsigned n, unsigned port)
+{
+	struct pmx_node *node;
+	char text[600], error[256] = "";
+	const struct pmx_node_params params = {.size = sizeof(params), .config_text = text};
+
+	snprintf(text, sizeof(text),
+		"[node]\nid = %u\nname = apart%u\n[link 0]\ndriver = udp\n"
+		"listen = 127.0.0.1:%u\n[proto]\nretries = 3\nrto_max_us = 8000\n"
+		"[limits]\ncontexts = 1\nmbufs = 4096\n[nodes]\n"
+		"0 = 127.0.0.1:%u\n1 = 127.0.0.1:%u\n2 = 127.0.0.1:%u\n",
+		n, n, port + n, port, port + (n == 2 ? 9 : 1), port + (n == 1 ? 9 : 2));
+	if (pmx_node_start(&node, &params, error, sizeof(error)) != 0)
+		fail_msg("%s", error);
+	return node;
+}
+
 /* Rank 0 reaches all, but two others do not reach each other: nobody waits for what was lost
  * between them. */
 static void
@@ -351,18 +370,7 @@ coll__two_nodes_that_do_not_reach_each_other(void **state)
 
 	(void)state;
 	for (unsigned n = 0; n < LONELY; n++) {
-		char text[600], error[256] = "";
-		const struct pmx_node_params params = {.size = sizeof(params), .config_text = text};
-
-		/* where nobody listens, for nodes 1 and 2 of each other */
-		snprintf(text, sizeof(text),
-			"[node]\nid = %u\nname = apart%u\n[link 0]\ndriver = udp\n"
-			"listen = 127.0.0.1:%u\n[proto]\nretries = 3\nrto_max_us = 8000\n"
-			"[limits]\ncontexts = 1\nmbufs = 4096\n[nodes]\n"
-			"0 = 127.0.0.1:%u\n1 = 127.0.0.1:%u\n2 = 127.0.0.1:%u\n",
-			n, n, port + n, port, port + (n == 2 ? 9 : 1), port + (n == 1 ? 9 : 2));
-		if (pmx_node_start(&apart[n], &params, error, sizeof(error)) != 0)
-			fail_msg("%s", error);
+		apart[n] = start_apart(n, port);
 		assert_int_equal(pmx_context_open(&c[n], apart[n], 0, NULL), 0);
 		list[n] = (struct pmx_addr){(uint16_t)n, 0};
 	}
@@ -478,6 +486,78 @@ bad_submissions(unsigned n)
 	return nodes[n]->embedded->engines[0].counters[ENGINE_bad_submissions];
 }
 
+static void
+close_groups(void)
+{
+	for (unsigned n = 0; n < ALL; n++) {
+		pmx_group_close(group[n]);
+		group[n] = NULL;
+	}
+	for (unsigned i = 0; i < 3000; i++)
+		team_poll();
+}
+
+/* Fill memory with a description of ten steps, and 64 KiB in all. */
+static void
+random_description(uint8_t *memory)
+{
+	struct coll_desc d = {
+		.hash = 1,
+		.steps = random_below(4) == 0 ? random_below(100000) : random_below(6),
+		.blocks = random_below(4) == 0 ? random_below(100000) : random_below(4),
+		.ends = random_below(9),
+		.piece = random_below(3000),
+		.areas = random_below(80),
+		.operation = random_below(70000),
+		.area_bytes = random_below(2) ? random_below(100000)
+					      : UINT64_MAX - random_below(1000),
+		.window = random_below(100000),
+		.each = random_below(2) ? random_below(3000) : UINT64_MAX - random_below(1000),
+	};
+	struct coll_step *steps = (struct coll_step *)(memory + sizeof(d));
+
+	for (unsigned b = 0; b < 3; b++) {
+		d.buffer[b].at = random_below(2) ? (uintptr_t)memory + random_below(70000)
+						 : UINT64_MAX - random_below(100000);
+		d.buffer[b].len = random_below(2) ? random_below(100000) : UINT64_MAX;
+		d.buffer[b].memory = random_below(3);
+	}
+	memcpy(memory, &d, sizeof(d));
+	for (unsigned i = 0; i < 10; i++)
+		steps[i] = (struct coll_step){
+			.op = (uint8_t)random_below(5),
+			.flags = (uint8_t)random_below(16),
+			.from = (uint8_t)random_below(4),
+			.to = (uint8_t)random_below(4),
+			.peer = (uint16_t)random_below(4),
+			.after = {random_below(2) ? COLL_NONE : (uint16_t)random_below(10),
+				COLL_NONE},
+			.block = (uint16_t)random_below(4),
+			.blocks = (uint16_t)random_below(4),
+			.source = (uint16_t)random_below(10),
+			.area = (uint8_t)random_below(3),
+		};
+	for (uint8_t *at = (uint8_t *)(steps + 10); at < memory + 65536; at++)
+		*at = (uint8_t)random_below(256);
+}
+
+/* Submit what is in memory, mostly. good_group: to the context's own group. */
+static void
+submit_random(struct slot_end *sub, uint8_t *memory, bool good_group)
+{
+	struct submission *s = (struct submission *)slot_at(sub, sub->pos)->body;
+
+	memset(s, 0, sizeof(*s));
+	s->op = SUBMIT_COLL;
+	s->coll.handle = good_group ? group[1]->handle : (uint16_t)random_below(65536);
+	s->coll.ticket = random_below(1000);
+	s->coll.memory = random_below(8) == 0 ? random_below(100)
+					      : (uint32_t)piece_of(ctx[1], memory, 1);
+	s->coll.len = random_below(4) == 0 ? random_below(1000000) : 65536;
+	s->coll.at = (uintptr_t)memory + (random_below(8) == 0 ? random_below(100000) : 0);
+	slot_publish(sub, sub->pos++);
+}
+
 /* Descriptions that the library never makes: the engine refuses them, or the group's members end
  * with an error, and nothing is read or written where it should not be. */
 static void
@@ -493,80 +573,18 @@ coll__the_engine_refuses(void **state)
 		const bool good_group = k % 4 != 0;
 
 		if (k % 20 == 0) {
-			for (unsigned n = 0; n < ALL; n++) {
-				pmx_group_close(group[n]);
-				group[n] = NULL;
-			}
-			for (unsigned i = 0; i < 3000; i++)
-				team_poll();
+			close_groups();
 			team_open(3);
 		}
-		struct coll_desc d = {
-			.hash = 1,
-			.steps = random_below(4) == 0 ? random_below(100000) : random_below(6),
-			.blocks = random_below(4) == 0 ? random_below(100000) : random_below(4),
-			.ends = random_below(9),
-			.piece = random_below(3000),
-			.areas = random_below(80),
-			.operation = random_below(70000),
-			.area_bytes = random_below(2) ? random_below(100000)
-						      : UINT64_MAX - random_below(1000),
-			.window = random_below(100000),
-			.each = random_below(2) ? random_below(3000)
-						: UINT64_MAX - random_below(1000),
-		};
-		struct coll_step *steps = (struct coll_step *)(memory + sizeof(d));
-
-		for (unsigned b = 0; b < 3; b++) {
-			d.buffer[b].at = random_below(2) ? (uintptr_t)memory + random_below(70000)
-							 : UINT64_MAX - random_below(100000);
-			d.buffer[b].len = random_below(2) ? random_below(100000) : UINT64_MAX;
-			d.buffer[b].memory = random_below(3);
-		}
-		memcpy(memory, &d, sizeof(d));
-		for (unsigned i = 0; i < 10; i++)
-			steps[i] = (struct coll_step){
-				.op = (uint8_t)random_below(5),
-				.flags = (uint8_t)random_below(16),
-				.from = (uint8_t)random_below(4),
-				.to = (uint8_t)random_below(4),
-				.peer = (uint16_t)random_below(4),
-				.after = {random_below(2) ? COLL_NONE : (uint16_t)random_below(10),
-					COLL_NONE},
-				.block = (uint16_t)random_below(4),
-				.blocks = (uint16_t)random_below(4),
-				.source = (uint16_t)random_below(10),
-				.area = (uint8_t)random_below(3),
-			};
-		for (uint8_t *at = (uint8_t *)(steps + 10); at < memory + 65536; at++)
-			*at = (uint8_t)random_below(256);
-		if (slot_room(sub, 1)) {
-			struct submission *s = (struct submission *)slot_at(sub, sub->pos)->body;
-
-			memset(s, 0, sizeof(*s));
-			s->op = SUBMIT_COLL;
-			s->coll.handle = good_group ? group[1]->handle
-						    : (uint16_t)random_below(65536);
-			s->coll.ticket = random_below(1000);
-			s->coll.memory = random_below(8) == 0
-				? random_below(100)
-				: (uint32_t)piece_of(ctx[1], memory, 1);
-			s->coll.len = random_below(4) == 0 ? random_below(1000000) : 65536;
-			s->coll.at = (uintptr_t)memory +
-				(random_below(8) == 0 ? random_below(100000) : 0);
-			slot_publish(sub, sub->pos++);
-		}
+		random_description(memory);
+		if (slot_room(sub, 1))
+			submit_random(sub, memory, good_group);
 		for (unsigned i = 0; i < 200; i++)
 			team_poll();
 	}
 	assert_true(bad_submissions(0) > before);
 	/* the node goes on */
-	for (unsigned n = 0; n < ALL; n++) {
-		pmx_group_close(group[n]);
-		group[n] = NULL;
-	}
-	for (unsigned i = 0; i < 3000; i++)
-		team_poll();
+	close_groups();
 	team_open(ALL);
 	team_random_calls(20);
 }

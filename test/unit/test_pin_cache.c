@@ -394,6 +394,42 @@ below(uint32_t n)
 	return (uint32_t)(seed >> 33) % n;
 }
 
+/* Invalidate pages, whoever holds them: gone without a call, or to be unpinned. */
+static void
+invalidate(struct pin_cache *c, struct held *held, uint32_t page, uint32_t n)
+{
+	bool gone = below(2);
+
+	for (uint32_t i = page; gone && i < page + n; i++) {
+		pages_left += pinned[i];
+		pinned[i] = false;
+	}
+	pin_cache_invalidate(c, BASE + page * PAGE, n * PAGE, gone);
+	for (uint32_t i = page; i < page + n; i++) {
+		assert_false(pinned[i]);
+		for (int k = 0; k < REFS; k++)
+			held[k].cut[i] |= held[k].used;
+	}
+}
+
+/* Check that what is pinned is counted, and that what is held is pinned or was invalidated. */
+static void
+check_pinned(struct pin_cache *c, const struct held *held, uint64_t bytes_max)
+{
+	uint32_t total = 0;
+
+	for (uint32_t i = 0; i < PAGES; i++)
+		total += pinned[i];
+	struct pin_cache_stat s = stat_of(c);
+
+	assert_int_equal(s.pinned_bytes, total * PAGE);
+	assert_true(s.pinned_bytes <= bytes_max);
+	for (int k = 0; k < REFS; k++) {
+		for (uint32_t i = held[k].page; held[k].used && i < held[k].page + held[k].n; i++)
+			assert_true(pinned[i] || held[k].cut[i]);
+	}
+}
+
 static void
 one_history(uint64_t number)
 {
@@ -430,32 +466,9 @@ one_history(uint64_t number)
 			pin_cache_put(c, h->ref);
 			h->used = false;
 		} else if (what == 9 && below(3) == 0) {
-			bool gone = below(2);
-
-			for (uint32_t i = page; gone && i < page + n; i++) {
-				pages_left += pinned[i];
-				pinned[i] = false;
-			}
-			pin_cache_invalidate(c, BASE + page * PAGE, n * PAGE, gone);
-			for (uint32_t i = page; i < page + n; i++) {
-				assert_false(pinned[i]);
-				for (int k = 0; k < REFS; k++)
-					held[k].cut[i] |= held[k].used;
-			}
+			invalidate(c, held, page, n);
 		}
-		uint32_t total = 0;
-
-		for (uint32_t i = 0; i < PAGES; i++)
-			total += pinned[i];
-		struct pin_cache_stat s = stat_of(c);
-
-		assert_int_equal(s.pinned_bytes, total * PAGE);
-		assert_true(s.pinned_bytes <= cfg.bytes_max);
-		for (int k = 0; k < REFS; k++) {
-			for (uint32_t i = held[k].page;
-				held[k].used && i < held[k].page + held[k].n; i++)
-				assert_true(pinned[i] || held[k].cut[i]);
-		}
+		check_pinned(c, held, cfg.bytes_max);
 	}
 	for (int k = 0; k < REFS; k++) {
 		if (held[k].used)
