@@ -199,6 +199,112 @@ make_call(struct call *c)
 	memcpy(c->want, c->out, c->bytes);
 }
 
+/* The buffers of a call, and who takes part. */
+struct place {
+	const void *given;   /* what this rank has for it */
+	const void *in;      /* ... or MPI_IN_PLACE */
+	const void *root_in; /* ... which only the root may say */
+	void *out;
+	void *root_out; /* ... or MPI_IN_PLACE, at the root */
+	MPI_Comm comm;
+	MPI_Datatype type;
+	MPI_Request *request; /* NULL: it blocks */
+};
+
+#define ONE(Name, name, ...)                                                                       \
+	do {                                                                                       \
+		if (p->request == NULL)                                                            \
+			MPI_##Name(__VA_ARGS__);                                                   \
+		else                                                                               \
+			MPI_I##name(__VA_ARGS__, p->request);                                      \
+	} while (0)
+
+static void
+call_equal_parts(const struct call *c, const struct place *p)
+{
+	MPI_Datatype t = p->type;
+	const int n = c->count, root = c->root;
+
+	switch (c->kind) {
+	case BARRIER:
+		ONE(Barrier, barrier, p->comm);
+		break;
+	case BCAST:
+		ONE(Bcast, bcast, p->out, n, t, root, p->comm);
+		break;
+	case GATHER:
+		ONE(Gather, gather, p->root_in, n, t, p->out, n, t, root, p->comm);
+		break;
+	case SCATTER:
+		ONE(Scatter, scatter, p->given, n, t, p->root_out, n, t, root, p->comm);
+		break;
+	case ALLGATHER:
+		ONE(Allgather, allgather, p->in, n, t, p->out, n, t, p->comm);
+		break;
+	case ALLTOALL:
+		ONE(Alltoall, alltoall, p->in, n, t, p->out, n, t, p->comm);
+		break;
+	default:
+		break;
+	}
+}
+
+/* Ranks give or get as many as they say. */
+static void
+call_own_counts(const struct call *c, const struct place *p)
+{
+	MPI_Datatype t = p->type;
+	const int root = c->root, own = c->out_counts[c->rank];
+
+	switch (c->kind) {
+	case GATHERV:
+		ONE(Gatherv, gatherv, p->root_in, own, t, p->out, c->out_counts, c->out_places, t,
+			root, p->comm);
+		break;
+	case SCATTERV:
+		ONE(Scatterv, scatterv, p->given, c->in_counts, c->in_places, t, p->root_out,
+			c->in_counts[c->rank], t, root, p->comm);
+		break;
+	case ALLGATHERV:
+		ONE(Allgatherv, allgatherv, p->in, own, t, p->out, c->out_counts, c->out_places, t,
+			p->comm);
+		break;
+	case ALLTOALLV:
+		ONE(Alltoallv, alltoallv, p->in, c->in_counts, c->in_places, t, p->out,
+			c->out_counts, c->out_places, t, p->comm);
+		break;
+	default:
+		break;
+	}
+}
+
+static void
+call_reduction(const struct call *c, const struct place *p)
+{
+	MPI_Datatype t = p->type;
+	const int n = c->count, root = c->root;
+
+	switch (c->kind) {
+	case REDUCE:
+		ONE(Reduce, reduce, p->root_in, p->out, n, t, c->op, root, p->comm);
+		break;
+	case ALLREDUCE:
+		ONE(Allreduce, allreduce, p->in, p->out, n, t, c->op, p->comm);
+		break;
+	case REDUCE_SCATTER:
+		ONE(Reduce_scatter, reduce_scatter, p->in, p->out, c->in_counts, t, c->op, p->comm);
+		break;
+	case REDUCE_SCATTER_BLOCK:
+		ONE(Reduce_scatter_block, reduce_scatter_block, p->in, p->out, n, t, c->op,
+			p->comm);
+		break;
+	default:
+		break;
+	}
+}
+
+#undef ONE
+
 /* Call it, with its result in `whole`. own: without coll/pmx. */
 static void
 call(struct call *c, uint8_t *whole, bool own, MPI_Request *request)
@@ -206,76 +312,29 @@ call(struct call *c, uint8_t *whole, bool own, MPI_Request *request)
 	uint8_t *out = whole + MARGIN, *given = c->in + MARGIN;
 	const void *in = c->in_place ? MPI_IN_PLACE : (const void *)given;
 	const bool is_root = c->rank == c->root;
-	const void *root_in = is_root ? in : (const void *)given;
-	const MPI_Comm m = own ? others[c->comm] : comms[c->comm];
 	const bool frees = request != NULL && c->frees;
-	MPI_Datatype t = c->type;
-	const int n = c->count, root = c->root;
-	const int own_count = c->in_counts[c->rank], own_out = c->out_counts[c->rank];
+	struct place p = {
+		.given = given,
+		.in = in,
+		.root_in = is_root ? in : (const void *)given,
+		.out = out,
+		.root_out = c->in_place && is_root ? MPI_IN_PLACE : (void *)out,
+		.comm = own ? others[c->comm] : comms[c->comm],
+		.type = c->type,
+		.request = request,
+	};
 
 	/* reductions of the predefined operations are of the predefined types */
 	if (frees && c->kind < REDUCE)
-		MPI_Type_dup(c->type, &t);
-#define ONE(Name, name, ...)                                                                       \
-	do {                                                                                       \
-		if (request == NULL)                                                               \
-			MPI_##Name(__VA_ARGS__);                                                   \
-		else                                                                               \
-			MPI_I##name(__VA_ARGS__, request);                                         \
-	} while (0)
-	switch (c->kind) {
-	case BARRIER:
-		ONE(Barrier, barrier, m);
-		break;
-	case BCAST:
-		ONE(Bcast, bcast, out, n, t, root, m);
-		break;
-	case GATHER:
-		ONE(Gather, gather, root_in, n, t, out, n, t, root, m);
-		break;
-	case SCATTER:
-		ONE(Scatter, scatter, given, n, t,
-			c->in_place && is_root ? MPI_IN_PLACE : (void *)out, n, t, root, m);
-		break;
-	case ALLGATHER:
-		ONE(Allgather, allgather, in, n, t, out, n, t, m);
-		break;
-	case ALLTOALL:
-		ONE(Alltoall, alltoall, in, n, t, out, n, t, m);
-		break;
-	case GATHERV:
-		ONE(Gatherv, gatherv, root_in, own_out, t, out, c->out_counts, c->out_places, t,
-			root, m);
-		break;
-	case SCATTERV:
-		ONE(Scatterv, scatterv, given, c->in_counts, c->in_places, t,
-			c->in_place && is_root ? MPI_IN_PLACE : (void *)out, own_count, t, root, m);
-		break;
-	case ALLGATHERV:
-		ONE(Allgatherv, allgatherv, in, own_out, t, out, c->out_counts, c->out_places, t,
-			m);
-		break;
-	case ALLTOALLV:
-		ONE(Alltoallv, alltoallv, in, c->in_counts, c->in_places, t, out, c->out_counts,
-			c->out_places, t, m);
-		break;
-	case REDUCE:
-		ONE(Reduce, reduce, root_in, out, n, t, c->op, root, m);
-		break;
-	case ALLREDUCE:
-		ONE(Allreduce, allreduce, in, out, n, t, c->op, m);
-		break;
-	case REDUCE_SCATTER:
-		ONE(Reduce_scatter, reduce_scatter, in, out, c->in_counts, t, c->op, m);
-		break;
-	case REDUCE_SCATTER_BLOCK:
-		ONE(Reduce_scatter_block, reduce_scatter_block, in, out, n, t, c->op, m);
-		break;
-	case KINDS:
-		break;
-	}
-	if (t != c->type)
-		MPI_Type_free(&t);
+		MPI_Type_dup(c->type, &p.type);
+	if (c->kind >= REDUCE)
+		call_reduction(c, &p);
+	else if (c->kind >= GATHERV)
+		call_own_counts(c, &p);
+	else
+		call_equal_parts(c, &p);
+	if (p.type != c->type)
+		MPI_Type_free(&p.type);
 }
 
 static void

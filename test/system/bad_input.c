@@ -332,15 +332,16 @@ expect(const char *name, const void *frame, uint32_t len, const uint64_t *counte
 	check(name, *counter == before + 10 && drops[1] == drops[0] + 10, why);
 }
 
+#define EXPECT(name, len, counter) expect("frame__" name, frame, len, counter, pair)
+
 static void
-each_kind(struct pair *pair)
+send_as_stranger(struct pair *pair)
 {
 	const struct engine *e = engine_of(0);
 	const uint64_t *p = proto_counters(e->proto);
 	uint8_t frame[2000] = {0};
 	struct wire_hdr *h = (struct wire_hdr *)frame;
 
-#define EXPECT(name, len, counter) expect("frame__" name, frame, len, counter, pair)
 	*h = right_header(WIRE_DATA);
 	EXPECT("short", WIRE_HDR_BYTES - 1, &e->counters[ENGINE_drop_short]);
 	h->payload_len = wire_be16(100);
@@ -382,8 +383,16 @@ each_kind(struct pair *pair)
 	h->payload_len = wire_be16(sizeof(struct wire_hello));
 	EXPECT("hello_of_unknown_nonce", WIRE_HDR_BYTES + sizeof(struct wire_hello),
 		&p[PROTO_drop_nonce]);
-	/* what follows knows the session: a peer gone wrong, not a stranger */
+}
+
+/* Send what knows the session: a peer gone wrong, not a stranger. */
+static void
+send_as_peer(struct pair *pair)
+{
+	const uint64_t *p = proto_counters(engine_of(0)->proto);
 	uint32_t session = proto_session(engine_of(1)->proto, 0);
+	uint8_t frame[2000] = {0};
+	struct wire_hdr *h = (struct wire_hdr *)frame;
 
 	*h = right_header(WIRE_DATA);
 	h->session = wire_be32(session);
@@ -398,8 +407,9 @@ each_kind(struct pair *pair)
 	h->src_ctx = wire_be16(77);
 	h->flags = 0;
 	EXPECT("of_unopened_flow", WIRE_HDR_BYTES + 8, &p[PROTO_drop_unopened]);
-#undef EXPECT
 }
+
+#undef EXPECT
 
 /* Random bytes, and right frames with some bytes changed. `own`: of the real session, between
  * contexts that nobody else uses. */
@@ -488,7 +498,8 @@ frames(unsigned count)
 
 	injector = socket(AF_INET, SOCK_DGRAM, 0);
 	check("frames__before", pair_goes_on(&pair, 100), "no messages");
-	each_kind(&pair);
+	send_as_stranger(&pair);
+	send_as_peer(&pair);
 	check("frames__pair_undisturbed", pair_goes_on(&pair, 1000),
 		"messages are wrong or missing");
 	fuzz(&pair, count, false);

@@ -186,11 +186,74 @@ exchange(uint64_t n, uint64_t *received)
 	return e;
 }
 
+/* The state of the parent, which its children do not change. */
+struct progress {
+	uint64_t messages, sent, received;
+	unsigned bad; /* children that failed */
+};
+
+/* Fork child k; while it lives, exchange more messages, or leave it one that it could write
+ * over. */
+static int
+run_child(struct progress *p, unsigned k, const char *self)
+{
+	int e = 0, status = 0, start[2];
+	char go;
+
+	if (pipe2(start, O_CLOEXEC) != 0)
+		return -errno;
+	pid_t child = fork();
+
+	if (child == 0) {
+		close(start[1]);
+		_exit(read(start[0], &go, 1) < 0 ? 1 : be_a_child(k, self));
+	}
+	/* what no engine of this process has taken is what the child could write over */
+	const bool sends = k % 2 == 0 && p->sent + 1 < p->messages &&
+		pmx_send_copy(from, pmx_context_addr(to), &(uint64_t){p->sent + 1}, sizeof(p->sent),
+			NULL) == 0;
+
+	p->sent += sends;
+	close(start[0]);
+	close(start[1]);
+	/* otherwise the parent goes on meanwhile */
+	for (pid_t ended = 0; e == 0 && ended == 0;) {
+		ended = waitpid(child, &status, sends ? 0 : WNOHANG);
+		if (ended < 0)
+			e = -errno;
+		if (ended == 0 && p->sent + 1 < p->messages)
+			e = exchange(++p->sent, &p->received);
+	}
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+		printf("# child %u of kind %u: status %x\n", k, k % 5, status);
+		p->bad++;
+	}
+	return e;
+}
+
+static int
+receive_rest(struct progress *p)
+{
+	int e = 0;
+
+	for (int64_t end = now_us() + 30000000;
+		e == 0 && p->received < p->messages && now_us() < end;) {
+		struct pmx_message msg;
+		int got = pmx_receive(to, &msg);
+
+		e = got < 0 ? got : 0;
+		if (got == 1) {
+			pmx_release_receive_buffer(to, &msg);
+			p->received++;
+		}
+	}
+	return e;
+}
+
 int
 main(int argc, char **argv)
 {
-	uint64_t received = 0;
-	unsigned bad = 0;
+	struct progress p = {0};
 	int e;
 
 	if (argc == 2 && strcmp(argv[1], "descriptors") == 0)
@@ -200,61 +263,22 @@ main(int argc, char **argv)
 	if (argc != 3)
 		return 2;
 	instance = argv[1];
-	const uint64_t messages = strtoull(argv[2], NULL, 0);
+	p.messages = strtoull(argv[2], NULL, 0);
+	const uint64_t between = p.messages / CHILDREN;
 
 	e = pmx_node_attach(&node, instance, NULL);
 	if (e == 0)
 		e = pmx_context_open(&from, node, PMX_ANY_CONTEXT, NULL);
 	if (e == 0)
 		e = pmx_context_open(&to, node, PMX_ANY_CONTEXT, NULL);
-	for (uint64_t n = 0; e == 0 && n < messages; n++) {
-		e = exchange(n, &received);
-		if (n % (messages / CHILDREN) != messages / CHILDREN / 2)
-			continue;
-		const unsigned k = (unsigned)(n / (messages / CHILDREN));
-		int status = 0, start[2];
-		char go;
-
-		if (pipe2(start, O_CLOEXEC) != 0)
-			return 1;
-		pid_t child = fork();
-
-		if (child == 0) {
-			close(start[1]);
-			_exit(read(start[0], &go, 1) < 0 ? 1 : be_a_child(k, argv[0]));
-		}
-		/* what no engine of this process has taken is what the child could write over */
-		const bool sends = e == 0 && k % 2 == 0 && n + 1 < messages &&
-			pmx_send_copy(from, pmx_context_addr(to), &(uint64_t){n + 1}, sizeof(n),
-				NULL) == 0;
-
-		n += sends;
-		close(start[0]);
-		close(start[1]);
-		/* otherwise the parent goes on meanwhile */
-		for (pid_t ended = 0; e == 0 && ended == 0;) {
-			ended = waitpid(child, &status, sends ? 0 : WNOHANG);
-			if (ended < 0)
-				e = -errno;
-			if (ended == 0 && n + 1 < messages)
-				e = exchange(++n, &received);
-		}
-		if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-			printf("# child %u of kind %u: status %x\n", k, k % 5, status);
-			bad++;
-		}
+	for (; e == 0 && p.sent < p.messages; p.sent++) {
+		e = exchange(p.sent, &p.received);
+		if (e == 0 && p.sent % between == between / 2)
+			e = run_child(&p, (unsigned)(p.sent / between), argv[0]);
 	}
-	for (int64_t end = now_us() + 30000000; e == 0 && received < messages && now_us() < end;) {
-		struct pmx_message msg;
-		int got = pmx_receive(to, &msg);
-
-		e = got < 0 ? got : 0;
-		if (got == 1) {
-			pmx_release_receive_buffer(to, &msg);
-			received++;
-		}
-	}
-	printf("# %llu of %llu messages, %u children failed: %s\n", (unsigned long long)received,
-		(unsigned long long)messages, bad, pmx_strerror(e));
-	return e != 0 || bad != 0 || received != messages;
+	if (e == 0)
+		e = receive_rest(&p);
+	printf("# %llu of %llu messages, %u children failed: %s\n", (unsigned long long)p.received,
+		(unsigned long long)p.messages, p.bad, pmx_strerror(e));
+	return e != 0 || p.bad != 0 || p.received != p.messages;
 }

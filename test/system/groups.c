@@ -378,37 +378,76 @@ cast_write(uint64_t *at, unsigned words, unsigned part, uint64_t round, uint64_t
 	}
 }
 
+struct casts_memory {
+	uint64_t *area, *local; /* where the others' multicasts arrive, and what ours reads */
+	uint64_t *wanted;       /* the area as it must be */
+	uint64_t *twin, *bits;  /* which words are in the part */
+};
+
+static void
+casts_make_memory(struct casts_memory *m)
+{
+	struct pmx_remote r;
+
+	must_succeed("allocating", pmx_alloc(ctx, CASTS_BYTES, (void **)&m->area));
+	must_succeed("allocating", pmx_alloc(ctx, CASTS_BYTES, (void **)&m->local));
+	must_succeed("registering",
+		pmx_group_area_register(group, CASTS_AREA, m->area, CASTS_BYTES,
+			PMX_REMOTE_READ | PMX_REMOTE_WRITE, &r));
+	m->wanted = calloc(1, CASTS_BYTES);
+	m->twin = calloc(1, CASTS_BYTES);
+	m->bits = calloc(1, CASTS_BYTES / 512);
+	if (m->wanted == NULL || m->twin == NULL || m->bits == NULL)
+		die("no memory");
+}
+
+/* Make the set of all members but this one. */
+static struct pmx_group_set *
+set_of_others(void)
+{
+	struct pmx_group_set *set = NULL;
+	uint32_t ranks[MEMBERS], others = 0;
+
+	for (uint32_t i = 0; i < pmx_group_size(group); i++) {
+		if (i != pmx_group_rank(group))
+			ranks[others++] = i;
+	}
+	must_succeed("set", pmx_group_set_make(group, ranks, others, &set));
+	return set;
+}
+
+/* Multicast a round's words. Return how long that took, in seconds. */
+static double
+cast_send(const struct pmx_multicast *m, uint64_t *words, unsigned part, uint64_t round)
+{
+	pmx_request q = 0;
+
+	cast_write(words, (unsigned)m->len / 8, part, round, part == 3 ? 0 : ~round);
+	const double from = now_s();
+	const int result = pmx_group_multicast(group, m, &q);
+
+	wait_for("multicast", result, q);
+	return now_s() - from;
+}
+
 /* A barrier separates the rounds, so each multicast must be complete when it has ended; nothing
  * else of the area changes. */
 static void
 casts(const char *what, unsigned sender, unsigned rounds, unsigned len, unsigned part)
 {
-	static uint64_t *area, *local, *wanted, *twin, *bits;
+	static struct casts_memory own;
 	static uint64_t round;
 	static unsigned reach; /* of all so far */
-	struct pmx_remote r;
 	struct pmx_group_set *set = NULL;
-	uint32_t ranks[MEMBERS], others = 0;
 	const uint32_t rank = pmx_group_rank(group);
-	pmx_request q = 0;
 	int error = 0;
 	double took = 0;
 
-	if (area == NULL) {
-		must_succeed("allocating", pmx_alloc(ctx, CASTS_BYTES, (void **)&area));
-		must_succeed("allocating", pmx_alloc(ctx, CASTS_BYTES, (void **)&local));
-		must_succeed("registering",
-			pmx_group_area_register(group, CASTS_AREA, area, CASTS_BYTES,
-				PMX_REMOTE_READ | PMX_REMOTE_WRITE, &r));
-		wanted = calloc(1, CASTS_BYTES);
-		twin = calloc(1, CASTS_BYTES);
-		bits = calloc(1, CASTS_BYTES / 512);
-		if (wanted == NULL || twin == NULL || bits == NULL)
-			die("no memory");
-	}
+	if (own.area == NULL)
+		casts_make_memory(&own);
 	reach = len > reach ? len : reach;
 	for (unsigned i = 0; i < len / 64; i += 3)
-		bits[i / 64] |= 1ull << i % 64;
+		own.bits[i / 64] |= 1ull << i % 64;
 	const struct pmx_part kinds[] = {
 		[1] =
 			{
@@ -418,43 +457,34 @@ casts(const char *what, unsigned sender, unsigned rounds, unsigned len, unsigned
 				.interval = {80},
 				.count = {len / 80},
 			},
-		[2] = {.kind = PMX_PART_BITMAP, .unit = 64, .bits = bits},
-		[3] = {.kind = PMX_PART_DIFF, .twin = twin},
+		[2] = {.kind = PMX_PART_BITMAP, .unit = 64, .bits = own.bits},
+		[3] = {.kind = PMX_PART_DIFF, .twin = own.twin},
 	};
 
-	for (uint32_t i = 0; i < pmx_group_size(group); i++) {
-		if (i != sender)
-			ranks[others++] = i;
-	}
 	if (rank == sender) {
-		must_succeed("set", pmx_group_set_make(group, ranks, others, &set));
-		memcpy(twin, local, len);
+		set = set_of_others();
+		memcpy(own.twin, own.local, len);
 	}
 	meet();
 	for (unsigned i = 0; i < rounds; i++) {
 		const struct pmx_multicast m = {
 			.set = set,
 			.area = CASTS_AREA,
-			.local = local,
+			.local = own.local,
 			.len = len,
 			.part = part != 0 ? &kinds[part] : NULL,
 		};
 
 		round++;
 		if (rank == sender) {
-			cast_write(local, len / 8, part, round, part == 3 ? 0 : ~round);
-			const double from = now_s();
-			const int result = pmx_group_multicast(group, &m, &q);
-
-			wait_for("multicast", result, q);
-			took += now_s() - from;
-			if (part == 3 && memcmp(twin, local, len) != 0)
+			took += cast_send(&m, own.local, part, round);
+			if (part == 3 && memcmp(own.twin, own.local, len) != 0)
 				error = -EILSEQ;
 		} else {
-			cast_write(wanted, len / 8, part, round, 0);
+			cast_write(own.wanted, len / 8, part, round, 0);
 		}
 		meet();
-		if (rank != sender && error == 0 && memcmp(area, wanted, reach) != 0)
+		if (rank != sender && error == 0 && memcmp(own.area, own.wanted, reach) != 0)
 			error = -EIO;
 		meet();
 	}

@@ -180,13 +180,58 @@ unanswered(void)
 
 /* ------------------------------------------------------------------ passing them */
 
+/* Return a socket in whose queue such a connection is. */
+static int
+nesting(void)
+{
+	int pair[2], inner = lingering();
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) != 0 ||
+		passing_send(pair[0], "x", 1, &inner, 1, 0) != 1)
+		die_of("socketpair", -errno);
+	close(inner);
+	close(pair[0]);
+	return pair[1];
+}
+
+/* Pass more at once than anybody waits for, and then many that would be closed quickly. */
+static void
+pass_flood(int sock, struct attach_request *request, int *fds)
+{
+	for (unsigned i = 0; i < 10; i++) {
+		fds[0] = lingering();
+		passing_send(sock, request, sizeof(*request), fds, 1, 0);
+		close(fds[0]);
+		ask(sock, request, -1, &(struct attach_reply){0}, NULL);
+	}
+	usleep(200000);
+	for (unsigned i = 0; i < GIVEN_MAX; i++)
+		fds[i] = open("/dev/null", O_RDONLY);
+	for (unsigned i = 0; i < 10; i++)
+		passing_send(sock, request, sizeof(*request), fds, GIVEN_MAX, 0);
+}
+
+/* Ask without taking answers, and pass some behind that: who does so is disconnected, with these
+ * unread. */
+static void
+fill_queue(int sock, const struct attach_request *request, int *fds)
+{
+	for (unsigned i = 0; i < 60; i++)
+		fds[i] = lingering();
+	for (unsigned i = 0; i < 270; i++)
+		passing_send(sock, request, sizeof(*request), NULL, 0, 0);
+	for (unsigned i = 0; i < 60 &&
+		passing_send(sock, request, sizeof(*request), &fds[i], 1, MSG_DONTWAIT) > 0;
+		i++)
+		close(fds[i]);
+}
+
 /* Put the descriptors that are to be passed to fds, or pass them here, as `how` says. Return how
  * many are still to be passed; 0: nothing more is to be sent. */
 static unsigned
 slow_things(const char *how, int sock, struct attach_request *request, int *fds)
 {
 	unsigned n = 0;
-	int pair[2];
 
 	if (strcmp(how, "hello") == 0) {
 		/* with a question that takes none */
@@ -206,43 +251,15 @@ slow_things(const char *how, int sock, struct attach_request *request, int *fds)
 			fds[n] = n % 40 == 0 || n >= 195 ? lingering()
 							 : open("/dev/null", O_RDONLY);
 	} else if (strcmp(how, "nested") == 0) {
-		/* in the queue of a socket that is passed */
-		int inner = lingering();
-
-		if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) != 0 ||
-			passing_send(pair[0], "x", 1, &inner, 1, 0) != 1)
-			die_of("socketpair", -errno);
-		close(inner);
-		close(pair[0]);
-		fds[n++] = pair[1];
+		fds[n++] = nesting();
 	} else if (strcmp(how, "unanswered") == 0) {
 		fds[n++] = unanswered();
 		if (fds[0] < 0)
 			stay("skip: an ordinary user cannot mount a file system here");
 	} else if (strcmp(how, "flood") == 0) {
-		/* more at once than anybody waits for, and then many that would be closed
-		 * quickly */
-		for (unsigned i = 0; i < 10; i++) {
-			fds[0] = lingering();
-			passing_send(sock, request, sizeof(*request), fds, 1, 0);
-			close(fds[0]);
-			ask(sock, request, -1, &(struct attach_reply){0}, NULL);
-		}
-		usleep(200000);
-		for (unsigned i = 0; i < GIVEN_MAX; i++)
-			fds[i] = open("/dev/null", O_RDONLY);
-		for (unsigned i = 0; i < 10; i++)
-			passing_send(sock, request, sizeof(*request), fds, GIVEN_MAX, 0);
+		pass_flood(sock, request, fds);
 	} else if (strcmp(how, "queue") == 0) {
-		/* who takes no answers is disconnected, with these unread */
-		for (unsigned i = 0; i < 60; i++)
-			fds[i] = lingering();
-		for (unsigned i = 0; i < 270; i++)
-			passing_send(sock, request, sizeof(*request), NULL, 0, 0);
-		for (unsigned i = 0; i < 60 &&
-			passing_send(sock, request, sizeof(*request), &fds[i], 1, MSG_DONTWAIT) > 0;
-			i++)
-			close(fds[i]);
+		fill_queue(sock, request, fds);
 	} else {
 		die_of(how, -EINVAL);
 	}

@@ -142,6 +142,39 @@ answer(const struct pmx_message *m)
 	pmx_send_copy(ctx, m->source, copy, len, &id);
 }
 
+/* Send back the matched message that came, if one did; keep a receive posted. Return what
+ * pmx_test() says of it. */
+static int
+echo_matched(void *bounce, pmx_request *request)
+{
+	const struct pmx_matched r = {
+		.peer = PMX_ANY_SOURCE,
+		.comm = 5,
+		.ignore = PMX_ANY_TAG,
+		.data = bounce,
+		.len = 4 * BYTES,
+	};
+	struct pmx_status status;
+
+	if (*request == 0)
+		must_succeed("pmx_irecv", pmx_irecv(ctx, &r, request));
+	int got = pmx_test(ctx, request, &status);
+
+	if (got == 1) {
+		const struct pmx_matched s = {
+			.peer = status.source,
+			.comm = 5,
+			.tag = status.tag,
+			.data = bounce,
+			.len = status.len,
+			.flags = PMX_DELIVERED,
+		};
+
+		pmx_isend(ctx, &s, NULL);
+	}
+	return got;
+}
+
 static int
 partner(char **argv)
 {
@@ -150,7 +183,6 @@ partner(char **argv)
 	void *area, *bounce = malloc(4 * BYTES);
 	int64_t since = 0;
 	pmx_request request = 0;
-	struct pmx_status status;
 	struct pmx_context_stat stat;
 
 	map(argv[2]);
@@ -162,33 +194,10 @@ partner(char **argv)
 			PMX_ANYONE | PMX_REMOTE_READ | PMX_REMOTE_WRITE, &remote));
 	file->ready = 1;
 	for (;;) {
-		const struct pmx_matched r = {
-			.peer = PMX_ANY_SOURCE,
-			.comm = 5,
-			.ignore = PMX_ANY_TAG,
-			.data = bounce,
-			.len = 4 * BYTES,
-		};
-
-		if (request == 0)
-			must_succeed("pmx_irecv", pmx_irecv(ctx, &r, &request));
-		int got = pmx_test(ctx, &request, &status);
-
-		if (got == 1) {
-			const struct pmx_matched s = {
-				.peer = status.source,
-				.comm = 5,
-				.tag = status.tag,
-				.data = bounce,
-				.len = status.len,
-				.flags = PMX_DELIVERED,
-			};
-
-			pmx_isend(ctx, &s, NULL);
-		} else if (got == -EPIPE) {
+		if (echo_matched(bounce, &request) == -EPIPE)
 			die("the primary ended");
-		}
-		got = pmx_receive(ctx, &m);
+		int got = pmx_receive(ctx, &m);
+
 		must_succeed("pmx_receive", got);
 		if (got == 1) {
 			answer(&m);

@@ -119,13 +119,71 @@ waits_end(struct pmx_context *ctx)
 	MUST(now_s() - began < NOTICE_S, "waiting ends after %.1f s only", now_s() - began);
 }
 
+/* Check that sends of each kind and length say so. heap: LONG bytes. */
+static void
+all_sends_refuse(struct pmx_context *ctx, uint8_t *heap)
+{
+	const struct pmx_addr to[] = {own(1), own(1)};
+
+	/* a buffer may be had; it is not sent */
+	for (uint32_t len = 8; len <= 3008; len += 1500) {
+		struct pmx_buffer buf;
+		int result = pmx_get_send_buffer(ctx, len, &buf);
+
+		MUST(result == 0 || result == -EPIPE, "pmx_get_send_buffer gives %d", result);
+		if (result != 0)
+			continue;
+		EPIPES(pmx_send(ctx, to[0], &buf, NULL));
+		EPIPES(pmx_send_burst(ctx, to, &buf, NULL, 1));
+		pmx_discard_buffer(ctx, &buf);
+	}
+	EPIPES(pmx_send_copy(ctx, to[0], heap, 8, NULL));
+	EPIPES(pmx_send_copy(ctx, to[0], heap, 1000, NULL));
+	EPIPES(pmx_send_copy(ctx, to[0], heap, 5000, NULL));
+	for (unsigned flags = 0; flags <= (PMX_SYNC | PMX_DELIVERED); flags += PMX_SYNC) {
+		for (uint32_t len = 16; len <= LONG; len += LONG / 4) {
+			const struct pmx_matched s = {
+				.peer = to[0],
+				.tag = 5,
+				.flags = flags,
+				.data = heap,
+				.len = len,
+			};
+			pmx_request request = 77;
+
+			EPIPES(pmx_isend(ctx, &s, &request));
+			MUST(request == 77, "pmx_isend that fails makes the request %lx", request);
+			EPIPES(pmx_isend(ctx, &s, NULL));
+		}
+	}
+}
+
+/* Check that t is refused for short and long pieces of the heap and of memory of pmx_alloc. */
+static void
+all_transfers_refuse(struct pmx_context *ctx, struct pmx_transfer t, uint8_t *heap, uint8_t *piece)
+{
+	for (t.len = 16; t.len <= PIECE; t.len += PIECE - 16) {
+		for (int from_heap = 0; from_heap < 2; from_heap++) {
+			t.local = from_heap ? heap : piece;
+			EPIPES(pmx_push(ctx, &t, NULL));
+			EPIPES(pmx_pull(ctx, &t, NULL));
+			EPIPES(pmx_remote_pin(ctx, &t, NULL));
+		}
+	}
+}
+
 /* Each says so, and nothing is begun. piece: of pmx_alloc. */
 static void
 all_refuse(struct pmx_context *ctx, uint8_t *piece, const struct pmx_remote *remote)
 {
 	static uint8_t heap[LONG];
-	const struct pmx_addr to[] = {own(1), own(1)};
 	volatile int32_t word = 77;
+	struct pmx_transfer t = {
+		.peer = own(1),
+		.key = remote->key,
+		.remote = remote->addr,
+		.status = &word,
+	};
 	struct pmx_message m;
 	struct pmx_event event;
 	struct pmx_status status;
@@ -134,56 +192,9 @@ all_refuse(struct pmx_context *ctx, uint8_t *piece, const struct pmx_remote *rem
 	void *memory;
 
 	for (int turn = 0; turn < 40; turn++) {
-		/* a buffer may be had; it is not sent */
-		for (uint32_t len = 8; len <= 3008; len += 1500) {
-			struct pmx_buffer buf;
-			int result = pmx_get_send_buffer(ctx, len, &buf);
-
-			MUST(result == 0 || result == -EPIPE, "pmx_get_send_buffer gives %d",
-				result);
-			if (result != 0)
-				continue;
-			EPIPES(pmx_send(ctx, to[0], &buf, NULL));
-			EPIPES(pmx_send_burst(ctx, to, &buf, NULL, 1));
-			pmx_discard_buffer(ctx, &buf);
-		}
-		EPIPES(pmx_send_copy(ctx, to[0], heap, 8, NULL));
-		EPIPES(pmx_send_copy(ctx, to[0], heap, 1000, NULL));
-		EPIPES(pmx_send_copy(ctx, to[0], heap, 5000, NULL));
-		for (unsigned flags = 0; flags <= (PMX_SYNC | PMX_DELIVERED); flags += PMX_SYNC) {
-			for (uint32_t len = 16; len <= LONG; len += LONG / 4) {
-				const struct pmx_matched s = {
-					.peer = to[0],
-					.tag = 5,
-					.flags = flags,
-					.data = heap,
-					.len = len,
-				};
-				pmx_request request = 77;
-
-				EPIPES(pmx_isend(ctx, &s, &request));
-				MUST(request == 77, "pmx_isend that fails makes the request %lx",
-					request);
-				EPIPES(pmx_isend(ctx, &s, NULL));
-			}
-		}
-		for (uint32_t len = 16; len <= PIECE; len += PIECE - 16) {
-			for (int from_heap = 0; from_heap < 2; from_heap++) {
-				const struct pmx_transfer t = {
-					.peer = to[0],
-					.key = remote->key,
-					.remote = remote->addr,
-					.local = from_heap ? heap : piece,
-					.len = len,
-					.status = &word,
-					.flags = turn % 2 ? PMX_EVENT : 0,
-				};
-
-				EPIPES(pmx_push(ctx, &t, NULL));
-				EPIPES(pmx_pull(ctx, &t, NULL));
-				EPIPES(pmx_remote_pin(ctx, &t, NULL));
-			}
-		}
+		all_sends_refuse(ctx, heap);
+		t.flags = turn % 2 ? PMX_EVENT : 0;
+		all_transfers_refuse(ctx, t, heap, piece);
 		MUST(word == 77, "the status of a transfer that was not begun is %d", word);
 		EPIPES(pmx_alloc(ctx, PIECE, &memory));
 		EPIPES(pmx_register(ctx, piece, PIECE, PMX_REMOTE_READ, &unused));
@@ -256,20 +267,35 @@ all_calls_tell_and_begin_nothing(void)
 
 /* ------------------------------------------------------------------ 3: requests */
 
+/* Check that a long send fails, both of memory of pmx_alloc and of the heap, which takes another
+ * way. piece: LONG bytes. */
+static void
+long_sends_refuse(struct pmx_context *ctx, void *piece)
+{
+	static char bytes[LONG];
+	void *const from[] = {piece, bytes};
+	pmx_request unused = 77;
+
+	for (unsigned i = 0; i < 2; i++) {
+		const struct pmx_matched offer = {
+			.peer = own(1),
+			.tag = 5,
+			.data = from[i],
+			.len = LONG,
+			.flags = PMX_SYNC,
+		};
+
+		EPIPES(pmx_isend(ctx, &offer, &unused));
+	}
+	MUST(unused == 77, "pmx_isend that fails makes the request %lx", unused);
+}
+
 /* A long send that fails has a request of its own; the receive that is posted next keeps its
  * one. */
 void
 failed_offer_takes_no_request(void)
 {
 	char nine[64] = "", ten[64] = "";
-	static char bytes[LONG];
-	struct pmx_matched offer = {
-		.peer = own(1),
-		.tag = 5,
-		.data = bytes,
-		.len = sizeof(bytes),
-		.flags = PMX_SYNC,
-	};
 	const struct pmx_matched receive_nine = {
 		.peer = own(0),
 		.tag = 9,
@@ -284,7 +310,7 @@ failed_offer_takes_no_request(void)
 	};
 	const struct pmx_matched send_nine = {.peer = own(0), .tag = 9, .data = "nine", .len = 5};
 	const struct pmx_matched send_ten = {.peer = own(0), .tag = 10, .data = "ten", .len = 4};
-	pmx_request nines = 0, tens = 0, unused = 77, sent;
+	pmx_request nines = 0, tens = 0, sent;
 	struct pmx_match_stat stat;
 	struct pmx_status status;
 	void *piece;
@@ -296,11 +322,7 @@ failed_offer_takes_no_request(void)
 	all_works(ctx, 0, other, 1);
 	GIVES(0, pmx_alloc(ctx, LONG, &piece));
 	kill_it(ctx);
-	offer.data = piece; /* then the heap's, which takes another way */
-	EPIPES(pmx_isend(ctx, &offer, &unused));
-	offer.data = bytes;
-	EPIPES(pmx_isend(ctx, &offer, &unused));
-	MUST(unused == 77, "pmx_isend that fails makes the request %lx", unused);
+	long_sends_refuse(ctx, piece);
 	int posted = pmx_irecv(ctx, &receive_nine, &nines);
 
 	MUST(posted == 0 || posted == -EPIPE, "pmx_irecv gives %d", posted);
@@ -500,18 +522,58 @@ kill_later(void *arg)
 	return NULL;
 }
 
+/* Check that all that wait for never know within NOTICE_S that the primary was killed. */
+static void
+waits_notice_kill(struct pmx_context *ctx, pmx_request never)
+{
+	struct pmx_status status;
+	pthread_t thread;
+	unsigned index;
+
+	MUST(pthread_create(&thread, NULL, kill_later, NULL) == 0, "no thread");
+	EPIPES(pmx_wait(ctx, &never, &status, -1));
+	pthread_join(thread, NULL);
+	MUST(now_s() - killed_at < NOTICE_S, "pmx_wait(-1) ended %.1f s after the primary",
+		now_s() - killed_at);
+	end(SIGKILL);
+	double began = now_s();
+
+	EPIPES(pmx_wait(ctx, &never, &status, WAIT_US));
+	EPIPES(pmx_wait_any(ctx, &never, 1, &index, &status, WAIT_US));
+	EPIPES(pmx_wait_all(ctx, &never, 1, &status, WAIT_US));
+	EPIPES(pmx_test(ctx, &never, &status));
+	MUST(now_s() - began < NOTICE_S, "waits end after %.1f s only", now_s() - began);
+}
+
+/* Receive the matched message of that tag. Return its value. */
+static uint32_t
+take_tagged(struct pmx_context *ctx, uint64_t tag)
+{
+	uint32_t value;
+	const struct pmx_matched r = {
+		.peer = own(0),
+		.tag = tag,
+		.data = &value,
+		.len = sizeof(value),
+	};
+	struct pmx_status status;
+	pmx_request request;
+
+	GIVES(0, pmx_irecv(ctx, &r, &request));
+	GIVES(1, pmx_wait(ctx, &request, &status, PATIENCE_US));
+	return value;
+}
+
 /* Check that a wait ends although as many matched messages wait as may, and more have landed, which
  * nobody takes in. */
 void
 full_queues_do_not_hold_waits(void)
 {
-	static uint8_t seen[4 * UNEXPECTED];
-	const unsigned sent = sizeof(seen);
+	const unsigned sent = 4 * UNEXPECTED;
 	struct pmx_status status;
-	pmx_request never, request;
-	pthread_t thread;
+	pmx_request never;
 	uint32_t value;
-	unsigned index, next = 0;
+	unsigned next = 0;
 	const struct pmx_matched r = {
 		.peer = own(0),
 		.tag = 999,
@@ -535,34 +597,14 @@ full_queues_do_not_hold_waits(void)
 		GIVES(0, pmx_isend(ctx, &s, NULL));
 	}
 	GIVES(-ETIMEDOUT, pmx_wait(ctx, &never, &status, 200000));
-	MUST(pthread_create(&thread, NULL, kill_later, NULL) == 0, "no thread");
-	EPIPES(pmx_wait(ctx, &never, &status, -1));
-	pthread_join(thread, NULL);
-	MUST(now_s() - killed_at < NOTICE_S, "pmx_wait(-1) ended %.1f s after the primary",
-		now_s() - killed_at);
-	end(SIGKILL);
-	double began = now_s();
-
-	EPIPES(pmx_wait(ctx, &never, &status, WAIT_US));
-	EPIPES(pmx_wait_any(ctx, &never, 1, &index, &status, WAIT_US));
-	EPIPES(pmx_wait_all(ctx, &never, 1, &status, WAIT_US));
-	EPIPES(pmx_test(ctx, &never, &status));
-	MUST(now_s() - began < NOTICE_S, "waits end after %.1f s only", now_s() - began);
+	waits_notice_kill(ctx, never);
 	/* room is made by receiving, as pmx_reattach says; in the order sent, each once */
 	begin();
 	int result;
 
 	while ((result = pmx_reattach(node, PATIENCE_US)) == -ENOBUFS) {
-		const struct pmx_matched any = {
-			.peer = own(0),
-			.tag = next,
-			.data = &value,
-			.len = sizeof(value),
-		};
-
 		MUST(next < sent, "pmx_reattach still gives -ENOBUFS when all were received");
-		GIVES(0, pmx_irecv(ctx, &any, &request));
-		GIVES(1, pmx_wait(ctx, &request, &status, PATIENCE_US));
+		value = take_tagged(ctx, next);
 		MUST(value == next, "message %u came for message %u", value, next);
 		next++;
 	}
@@ -575,16 +617,8 @@ full_queues_do_not_hold_waits(void)
 	};
 
 	while (pmx_iprobe(ctx, &any, &status) == 1) {
-		const struct pmx_matched one = {
-			.peer = own(0),
-			.tag = next,
-			.data = &value,
-			.len = sizeof(value),
-		};
-
 		MUST(status.tag == next, "after message %u comes message %lu", next, status.tag);
-		GIVES(0, pmx_irecv(ctx, &one, &request));
-		GIVES(1, pmx_wait(ctx, &request, &status, PATIENCE_US));
+		take_tagged(ctx, next);
 		next++;
 	}
 	MUST(next >= UNEXPECTED && next <= sent, "%u messages came of %u", next, sent);
@@ -729,6 +763,38 @@ frames_may_be_of_another_size(void)
 
 #define AWAKE 100 /* it calls all the time, or sleeps */
 
+/* Check for a second that calls say so, and that what the context holds can be read. */
+static void
+all_refuse_while_gone(struct pmx_context *ctx, unsigned number, const struct pmx_message *held,
+	unsigned pause_ms)
+{
+	struct pmx_event event;
+	struct pmx_buffer buf;
+	uint32_t word = 0;
+	void *piece;
+	const struct pmx_matched s = {
+		.peer = own(number),
+		.tag = 5,
+		.data = &word,
+		.len = sizeof(word),
+	};
+
+	for (double until = now_s() + 1; now_s() < until; sleep_ms(pause_ms)) {
+		EPIPES(pmx_send_copy(ctx, own(number), "no", 2, NULL));
+		EPIPES(pmx_isend(ctx, &s, NULL));
+		EPIPES(pmx_alloc(ctx, PIECE, &piece));
+		EPIPES(pmx_poll_event(ctx, &event));
+		if (pmx_get_send_buffer(ctx, 1000, &buf) == 0) {
+			memset(buf.data, 1, 1000); /* it is there, if for nothing */
+			EPIPES(pmx_send(ctx, own(number), &buf, NULL));
+			pmx_discard_buffer(ctx, &buf);
+		}
+		/* what it holds can be read: as it was, or as zeros */
+		for (uint32_t i = 0; i < held->seg_len; i++)
+			word += ((const uint8_t *)pmx_message_data(held))[i];
+	}
+}
+
 /* fd's other side: "there", "end" (the primary does), "ended"; then "left", "begun", "again". */
 static void
 secondary_of_one_that_stops(int fd, unsigned number)
@@ -736,19 +802,10 @@ secondary_of_one_that_stops(int fd, unsigned number)
 	bool awake = number >= AWAKE;
 	struct pmx_message held;
 	struct pmx_event event;
-	struct pmx_buffer buf;
-	uint32_t word = 0;
-	void *piece;
 
 	number %= AWAKE;
 	attach("secondary");
 	struct pmx_context *ctx = opened(number);
-	const struct pmx_matched s = {
-		.peer = own(number),
-		.tag = 5,
-		.data = &word,
-		.len = sizeof(word),
-	};
 
 	echo(ctx, number);
 	for (uint32_t i = 0; i < 5; i++)
@@ -770,20 +827,7 @@ secondary_of_one_that_stops(int fd, unsigned number)
 	}
 	hear(fd, "ended");
 	until_gone(ctx);
-	for (double until = now_s() + 1; now_s() < until; sleep_ms(awake ? 10 : 200)) {
-		EPIPES(pmx_send_copy(ctx, own(number), "no", 2, NULL));
-		EPIPES(pmx_isend(ctx, &s, NULL));
-		EPIPES(pmx_alloc(ctx, PIECE, &piece));
-		EPIPES(pmx_poll_event(ctx, &event));
-		if (pmx_get_send_buffer(ctx, 1000, &buf) == 0) {
-			memset(buf.data, 1, 1000); /* it is there, if for nothing */
-			EPIPES(pmx_send(ctx, own(number), &buf, NULL));
-			pmx_discard_buffer(ctx, &buf);
-		}
-		/* what it holds can be read: as it was, or as zeros */
-		for (uint32_t i = 0; i < held.seg_len; i++)
-			word += ((const uint8_t *)pmx_message_data(&held))[i];
-	}
+	all_refuse_while_gone(ctx, number, &held, awake ? 10 : 200);
 	GIVES(-ENOENT, pmx_reattach(node, 0));
 	say(fd, "left");
 	hear(fd, "begun");

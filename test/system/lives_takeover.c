@@ -288,6 +288,28 @@ kill_client(struct child *c)
 	c->pid = 0;
 }
 
+/* Check that the numbers of clients that died can be had again. */
+static void
+numbers_are_free(void)
+{
+	struct pmx_context *ctx[CLIENTS];
+
+	attach("thin");
+	for (unsigned i = 0; i < CLIENTS; i++) {
+		double until = now_s() + PATIENCE_US / 1e6;
+		int result;
+
+		at_line = __LINE__;
+		while ((result = pmx_context_open(&ctx[i], node, 1 + i, NULL)) == -EBUSY &&
+			now_s() < until)
+			sleep_ms(5);
+		MUST(result == 0, "context %u of a client that died: pmx_context_open gives %d",
+			1 + i, result);
+	}
+	for (unsigned i = 0; i + 1 < CLIENTS; i += 2)
+		all_works(ctx[i], 1 + i, ctx[i + 1], 2 + i);
+}
+
 /* Half of them at the moment when the old primary waits for what is under way, and answers nobody;
  * the others by and by. */
 void
@@ -342,22 +364,7 @@ clients_die_in_a_take_over(void)
 	say(pulls.fd, "end");
 	hear(pulls.fd, "pulled");
 	ended_well(&pulls);
-	attach("thin");
-	struct pmx_context *ctx[CLIENTS];
-
-	for (unsigned i = 0; i < CLIENTS; i++) {
-		double until = now_s() + PATIENCE_US / 1e6;
-		int result;
-
-		at_line = __LINE__;
-		while ((result = pmx_context_open(&ctx[i], node, 1 + i, NULL)) == -EBUSY &&
-			now_s() < until)
-			sleep_ms(5);
-		MUST(result == 0, "context %u of a client that died: pmx_context_open gives %d",
-			1 + i, result);
-	}
-	for (unsigned i = 0; i + 1 < CLIENTS; i += 2)
-		all_works(ctx[i], 1 + i, ctx[i + 1], 2 + i);
+	numbers_are_free();
 }
 
 /* --------------------------------------------------- 14: what is taken over, from whom, by whom */

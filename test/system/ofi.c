@@ -653,17 +653,11 @@ named(const struct fi_info *like, const char *node, const char *service, uint64_
 	return found;
 }
 
-/* Endpoints at chosen numbers are reached by these numbers. */
+/* Open b at the number that `any` is told, which nobody else gets then. */
 static void
-numbers(void)
+open_at_number(const struct fi_info *any)
 {
-	struct fi_info *any = info;
-	fi_addr_t by_number, nobody, many[4];
-	uint64_t value, got = 0;
-	size_t len = NAME;
-	uint8_t name[NAME];
 	struct fid_ep *third;
-	char text[64];
 
 	info = named(any, NULL, "9229", FI_SOURCE);
 	side_open(&b, FI_WAIT_NONE, 0);
@@ -675,12 +669,16 @@ numbers(void)
 	must_be("the same number", fi_enable(third), -FI_EADDRINUSE);
 	must_be("fi_close", fi_close(&third->fid), 0);
 	fi_freeinfo(info);
-	info = named(any, "localhost", "9229", 0);
-	if (info->dest_addrlen != NAME)
-		die("no address of the destination");
-	side_open(&a, FI_WAIT_NONE, 0);
-	introduce(&b, &a);
-	must_be("fi_av_insert", fi_av_insert(a.av, info->dest_addr, 1, &by_number, 0, NULL), 1);
+}
+
+/* Insert the addresses of nodes and services. Return that of nobody. */
+static fi_addr_t
+insert_services(void)
+{
+	fi_addr_t nobody, many[4];
+	size_t len = NAME;
+	uint8_t name[NAME];
+
 	must_be("fi_av_insertsvc", fi_av_insertsvc(a.av, "127.0.0.1", "1001", &nobody, 0, NULL), 1);
 	must_be("fi_av_insertsym", fi_av_insertsym(a.av, "0", 2, "13", 2, many, 0, NULL), 4);
 	must_be("fi_av_lookup", fi_av_lookup(a.av, many[3], name, &len), 0);
@@ -688,8 +686,16 @@ numbers(void)
 		die("the last one of two nodes and two services is %u:%u", name[0], name[2]);
 	must_be("no number", fi_av_insertsvc(a.av, NULL, "http", many, 0, NULL), -FI_EINVAL);
 	must_be("no node", fi_av_insertsvc(a.av, "192.0.2.1", "1", many, 0, NULL), -FI_ENODATA);
-	/* many at once, of all lengths and kinds, in order; what is injected may change at once;
-	 * and what goes to nobody is in nobody's way */
+	return nobody;
+}
+
+/* Send many at once, of all lengths and kinds, which come in order; what is injected may change at
+ * once, and what goes to nobody is in nobody's way. */
+static void
+send_by_number(fi_addr_t by_number, fi_addr_t nobody)
+{
+	uint64_t value, got = 0;
+
 	must_be("fi_tsend", fi_tsend(a.ep, out, 8, NULL, nobody, 1, &a.contexts[1]), 0);
 	for (value = 0; value < 20; value++)
 		must_be("fi_tinject", fi_tinject(a.ep, &value, 8, by_number, 1), 0);
@@ -707,6 +713,28 @@ numbers(void)
 		if (got != value)
 			die("%lu came instead of %lu", got, value);
 	}
+}
+
+/* Endpoints at chosen numbers are reached by these numbers. */
+static void
+numbers(void)
+{
+	struct fi_info *any = info;
+	fi_addr_t by_number, nobody;
+	uint64_t value = 20, got = 0;
+	size_t len = NAME;
+	uint8_t name[NAME];
+	char text[64];
+
+	open_at_number(any);
+	info = named(any, "localhost", "9229", 0);
+	if (info->dest_addrlen != NAME)
+		die("no address of the destination");
+	side_open(&a, FI_WAIT_NONE, 0);
+	introduce(&b, &a);
+	must_be("fi_av_insert", fi_av_insert(a.av, info->dest_addr, 1, &by_number, 0, NULL), 1);
+	nobody = insert_services();
+	send_by_number(by_number, nobody);
 	must_be("fi_av_lookup", fi_av_lookup(a.av, by_number, name, &len), 0);
 	if (memcmp(name, b.name, NAME) != 0)
 		die("the address has no name yet");

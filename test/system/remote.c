@@ -334,6 +334,30 @@ target_killed(void)
 	kill_app(&next);
 }
 
+/* Let the next one push and pull until nothing of that fails: what the dead one is owed must not
+ * end what its successor asks for. Return how many transfers failed. */
+static unsigned
+do_many(struct app *next, unsigned round)
+{
+	unsigned resets = 0;
+
+	for (unsigned tries = 0, bad = 1; bad && tries < 20 && !failed; tries++) {
+		if (tries)
+			usleep(250000);
+		tell(next, "many %u", round);
+		if (hear(next, "done ", WORK_S))
+			bad = (unsigned)atoi(next->said + 5);
+		if (bad && !failed)
+			printf("# round %u: of %u transfers of the next one these failed: "
+			       "%s\n",
+				round, MANY, next->said + 5);
+		if (bad && tries == 19)
+			case_fails("the next one's transfers fail for 5 s: %s", next->said + 5);
+		resets += bad;
+	}
+	return resets;
+}
+
 static void
 initiator_killed(void)
 {
@@ -356,23 +380,7 @@ initiator_killed(void)
 
 		open_app(&next);
 		asked += do_hello(&next, &t);
-		/* what the dead one is owed must not end what its successor asks for; counted, and
-		 * tried again */
-		for (unsigned tries = 0, bad = 1; bad && tries < 20 && !failed; tries++) {
-			if (tries)
-				usleep(250000);
-			tell(&next, "many %u", r);
-			if (hear(&next, "done ", WORK_S))
-				bad = (unsigned)atoi(next.said + 5);
-			if (bad && !failed)
-				printf("# round %u: of %u transfers of the next one these failed: "
-				       "%s\n",
-					r, MANY, next.said + 5);
-			if (bad && tries == 19)
-				case_fails("the next one's transfers fail for 5 s: %s",
-					next.said + 5);
-			resets += bad;
-		}
+		resets += do_many(&next, r);
 		if (!failed)
 			printf("# round %u: the next one talks after %.3f s\n", r,
 				now_s() - killed);

@@ -398,6 +398,31 @@ send_one(const struct pmx_addr *peer)
 	return 1;
 }
 
+/* Send what is due, or, when it stops, go on with what is under way. Return whether there was
+ * something to do, or -EPIPE. */
+static int
+work(const struct pmx_addr *peer, bool peer_ready, bool stopping)
+{
+	static int64_t next;
+	int busy = look();
+
+	if (stopping && busy >= 0 && (pulling || matching)) { /* what is under way ends */
+		if (pulling)
+			pull(peer);
+		if (matching)
+			match();
+		busy++;
+	}
+	if (busy >= 0 && !stopping && now_us() >= next) {
+		busy = send_one(peer);
+		next = now_us() + PAUSE_US;
+		if (peer_ready) /* and has registered its memory */
+			pull(peer);
+		match();
+	}
+	return busy;
+}
+
 static int
 app(char **argv)
 {
@@ -409,7 +434,7 @@ app(char **argv)
 		.receive_buffers = 64,
 	};
 	unsigned peer_index = (unsigned)atoi(argv[6]);
-	int64_t next = 0, quiet = 0;
+	int64_t quiet = 0;
 	struct pmx_message m;
 
 	map(argv[0]);
@@ -434,21 +459,7 @@ app(char **argv)
 			pmx_release_receive_buffer(ctx, &m);
 			quiet = 0;
 		}
-		busy = got == -EPIPE ? -EPIPE : look();
-		if (stopping && busy >= 0 && (pulling || matching)) { /* what is under way ends */
-			if (pulling)
-				pull(&peer);
-			if (matching)
-				match();
-			busy++;
-		}
-		if (busy >= 0 && !stopping && now_us() >= next) {
-			busy = send_one(&peer);
-			next = now_us() + PAUSE_US;
-			if (file->apps[peer_index].ready) /* and has registered its memory */
-				pull(&peer);
-			match();
-		}
+		busy = got == -EPIPE ? -EPIPE : work(&peer, file->apps[peer_index].ready, stopping);
 		if (busy == -EPIPE) {
 			again();
 			continue;
@@ -542,6 +553,75 @@ times(unsigned n)
 	printf("%u %u %" PRId64 " %" PRId64 "\n", lives, errors, gaps[n / 2], gaps[n - 1]);
 }
 
+static bool
+all_ready(unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		if (!file->apps[i].ready)
+			return false;
+	}
+	return true;
+}
+
+/* Return whether the first n applications have all attached `lives` times, and something has moved
+ * since. */
+static bool
+all_noticed(unsigned n, uint32_t lives)
+{
+	for (unsigned i = 0; i < n; i++) {
+		if (file->apps[i * 2].lives < lives ||
+			file->apps[i * 2].again_us[lives % ROUNDS] == 0)
+			return false;
+	}
+	return true;
+}
+
+static bool
+all_told(unsigned n, int life)
+{
+	for (unsigned i = 0; i < n; i++) {
+		if (file->apps[i * 2].noticed_us[life % ROUNDS] == 0)
+			return false;
+	}
+	return true;
+}
+
+static bool
+all_moved(unsigned n, int64_t since)
+{
+	for (unsigned i = 0; i < n; i++) {
+		if (file->apps[i].last_us <= since)
+			return false;
+	}
+	return true;
+}
+
+static void
+latest(unsigned n, int64_t at, uint32_t life)
+{
+	int64_t noticed = 0, cpu = 0, again_at = 0;
+	uint32_t k = life % ROUNDS;
+
+	for (unsigned i = 0; i < n; i++) {
+		const struct app *p = &file->apps[i * 2];
+		int64_t a = p->noticed_us[k] - at, b = p->again_us[k] - at,
+			c = p->noticed_cpu_us[k] - p->now_cpu_us;
+
+		noticed = a > noticed ? a : noticed;
+		again_at = b > again_at ? b : again_at;
+		cpu = c > cpu ? c : cpu;
+	}
+	printf("%" PRId64 " %" PRId64 " %" PRId64 "\n", noticed, cpu, again_at);
+}
+
+static void
+now(unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		file->apps[i].now_cpu_us = cpu_us(file->apps[i].pid);
+	printf("%" PRId64 "\n", now_us());
+}
+
 int
 main(int argc, char **argv)
 {
@@ -561,51 +641,19 @@ main(int argc, char **argv)
 		return check(n);
 	else if (strcmp(argv[1], "times") == 0)
 		times(n);
-	else if (strcmp(argv[1], "ready") == 0) {
-		for (unsigned i = 0; i < n; i++) {
-			if (!file->apps[i].ready)
-				return 1;
-		}
-	} else if (strcmp(argv[1], "noticed") == 0 && argc == 5) {
-		/* the first N applications: have they all attached LIVES times, and something moved
-		 * since? */
-		for (unsigned i = 0; i < n; i++) {
-			uint32_t lives = (uint32_t)atoi(argv[4]);
-
-			if (file->apps[i * 2].lives < lives ||
-				file->apps[i * 2].again_us[lives % ROUNDS] == 0)
-				return 1;
-		}
-	} else if (strcmp(argv[1], "told") == 0 && argc == 5) {
-		for (unsigned i = 0; i < n; i++) {
-			if (file->apps[i * 2].noticed_us[atoi(argv[4]) % ROUNDS] == 0)
-				return 1;
-		}
-	} else if (strcmp(argv[1], "moved") == 0 && argc == 5) {
-		for (unsigned i = 0; i < n; i++) {
-			if (file->apps[i].last_us <= atoll(argv[4]))
-				return 1;
-		}
-	} else if (strcmp(argv[1], "latest") == 0 && argc == 6) {
-		int64_t at = atoll(argv[4]), noticed = 0, cpu = 0, again_at = 0;
-		uint32_t k = (uint32_t)atoi(argv[5]) % ROUNDS;
-
-		for (unsigned i = 0; i < n; i++) {
-			const struct app *p = &file->apps[i * 2];
-			int64_t a = p->noticed_us[k] - at, b = p->again_us[k] - at,
-				c = p->noticed_cpu_us[k] - p->now_cpu_us;
-
-			noticed = a > noticed ? a : noticed;
-			again_at = b > again_at ? b : again_at;
-			cpu = c > cpu ? c : cpu;
-		}
-		printf("%" PRId64 " %" PRId64 " %" PRId64 "\n", noticed, cpu, again_at);
-	} else if (strcmp(argv[1], "now") == 0) {
-		for (unsigned i = 0; i < n; i++)
-			file->apps[i].now_cpu_us = cpu_us(file->apps[i].pid);
-		printf("%" PRId64 "\n", now_us());
-	} else {
+	else if (strcmp(argv[1], "ready") == 0)
+		return !all_ready(n);
+	else if (strcmp(argv[1], "noticed") == 0 && argc == 5)
+		return !all_noticed(n, (uint32_t)atoi(argv[4]));
+	else if (strcmp(argv[1], "told") == 0 && argc == 5)
+		return !all_told(n, atoi(argv[4]));
+	else if (strcmp(argv[1], "moved") == 0 && argc == 5)
+		return !all_moved(n, atoll(argv[4]));
+	else if (strcmp(argv[1], "latest") == 0 && argc == 6)
+		latest(n, atoll(argv[4]), (uint32_t)atoi(argv[5]));
+	else if (strcmp(argv[1], "now") == 0)
+		now(n);
+	else
 		die("no such command");
-	}
 	return 0;
 }

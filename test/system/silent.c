@@ -200,6 +200,67 @@ open_context(struct pmx_context **ctx, unsigned node, uint16_t number)
 		fail("context %u.%u: %s", node, number, pmx_strerror(e));
 }
 
+struct figures {
+	double alone, beside;        /* turns of a ping, without the flood and beside it */
+	uint64_t before_kb;          /* memory before the flood */
+	uint64_t stopped, silent_kb; /* when nobody looked: messages, and memory more */
+	uint64_t looked, looked_kb;  /* ... while the receiver looked */
+	double each;                 /* bytes of a message that waits, beyond its entry */
+};
+
+/* Return how many turns pings take without a flood. */
+static double
+ping_alone(void)
+{
+	for (unsigned i = 0; i < 20000 && !failed; i++) {
+		poll_nodes();
+		ping();
+	}
+	double alone = (double)ping_turns / (double)pings;
+
+	pings = ping_turns = slowest = 0;
+	return alone;
+}
+
+/* Check that the flood stops when its receiver does nothing, and that the pings do not notice. */
+static void
+flood_unseen(struct figures *f, bool by_engine)
+{
+	flood_until_stalled(false);
+	f->silent_kb = resident_kb() - f->before_kb;
+	f->stopped = sent;
+	f->beside = (double)ping_turns / (double)pings;
+	uint64_t most = RING + SENDS + (by_engine ? UNEXPECTED : 0);
+
+	if (f->stopped < RING / 2 || f->stopped > most)
+		fail("the flood stopped after %lu messages; the ring has %u entries", f->stopped,
+			RING);
+	if (f->beside > 2 * f->alone + 1)
+		fail("a ping takes %.2f turns, without the flood %.2f", f->beside, f->alone);
+}
+
+/* Check that it stops when its receiver looks and takes none, and what those that wait cost. */
+static void
+flood_looked_at(struct figures *f, bool by_engine)
+{
+	struct pmx_match_stat stat;
+
+	flood_until_stalled(true);
+	f->looked_kb = resident_kb() - f->before_kb;
+	f->looked = sent;
+	pmx_match_read_stat(silent, &stat);
+	if (f->looked > UNEXPECTED + RING + SENDS)
+		fail("%lu messages at a receiver that takes none", f->looked);
+	f->each = by_engine
+		? 0
+		: (double)(stat.bytes - (uint64_t)stat.evacuated * 64) / (double)stat.waiting;
+
+	if (!by_engine && message_len <= 24 &&
+		(stat.waiting != (total < UNEXPECTED ? total : UNEXPECTED) || f->each > BEYOND))
+		fail("%u messages wait in %lu bytes: %.1f each beyond its entry", stat.waiting,
+			stat.bytes, f->each);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -207,6 +268,8 @@ main(int argc, char **argv)
 	char *eal[] = {argv[0], "--no-huge", "--no-pci", "-m", "512", "--no-telemetry",
 		"--no-shconf", "--log-level=*:error", NULL};
 	bool by_engine = strcmp(matching, "engine") == 0;
+	struct pmx_match_stat stat;
+	struct figures f = {0};
 
 	if (argc > 2)
 		total = strtoull(argv[2], NULL, 0);
@@ -221,44 +284,13 @@ main(int argc, char **argv)
 	open_context(&a, 0, 1);
 	open_context(&b, 1, 1);
 
-	/* how long pings take without a flood */
-	for (unsigned i = 0; i < 20000 && !failed; i++) {
-		poll_nodes();
-		ping();
-	}
-	double alone = (double)ping_turns / (double)pings;
-
-	pings = ping_turns = slowest = 0;
+	f.alone = ping_alone();
 	/* what the first messages touch is there from then on */
 	flood();
 	poll_nodes();
-	uint64_t before = resident_kb();
-
-	flood_until_stalled(false);
-	uint64_t silent_kb = resident_kb() - before, stopped = sent;
-	double beside = (double)ping_turns / (double)pings;
-	uint64_t most = RING + SENDS + (by_engine ? UNEXPECTED : 0);
-
-	if (stopped < RING / 2 || stopped > most)
-		fail("the flood stopped after %lu messages; the ring has %u entries", stopped,
-			RING);
-	if (beside > 2 * alone + 1)
-		fail("a ping takes %.2f turns, without the flood %.2f", beside, alone);
-	flood_until_stalled(true);
-	struct pmx_match_stat stat;
-	uint64_t looked_kb = resident_kb() - before, looked = sent;
-
-	pmx_match_read_stat(silent, &stat);
-	if (looked > UNEXPECTED + RING + SENDS)
-		fail("%lu messages at a receiver that takes none", looked);
-	double each = by_engine
-		? 0
-		: (double)(stat.bytes - (uint64_t)stat.evacuated * 64) / (double)stat.waiting;
-
-	if (!by_engine && message_len <= 24 &&
-		(stat.waiting != (total < UNEXPECTED ? total : UNEXPECTED) || each > BEYOND))
-		fail("%u messages wait in %lu bytes: %.1f each beyond its entry", stat.waiting,
-			stat.bytes, each);
+	f.before_kb = resident_kb();
+	flood_unseen(&f, by_engine);
+	flood_looked_at(&f, by_engine);
 	receive_all();
 	for (unsigned i = 0; i < 1000 && !failed; i++) {
 		poll_nodes();
@@ -271,8 +303,8 @@ main(int argc, char **argv)
 	       "while the receiver looked (%lu kB, %.1f bytes each beyond their entries; %lu "
 	       "bodies copied); all received. Pings: %.2f turns, %.2f beside the flood, slowest "
 	       "%lu\n",
-		matching, total, message_len, stopped, silent_kb, looked, looked_kb, each,
-		stat.bulk_copied, alone, beside, slowest);
+		matching, total, message_len, f.stopped, f.silent_kb, f.looked, f.looked_kb, f.each,
+		stat.bulk_copied, f.alone, f.beside, slowest);
 	if (!failed) {
 		pmx_node_close(nodes[0]);
 		pmx_node_close(nodes[1]);

@@ -455,22 +455,25 @@ static const char usage[] =
 	"N messages each way (100000) between two embedded nodes over a bad link; --udp: over\n"
 	"sockets on 127.0.0.1, PORT and PORT + 1. LINES go into [proto].\n";
 
-int
-main(int argc, char **argv)
+struct options {
+	char **eal_argv;
+	int eal_argc;
+	unsigned threads, port; /* port 0: no sockets */
+	const char *more;       /* lines of [proto] */
+};
+
+/* Return whether they are right. */
+static bool
+read_options(int argc, char **argv, struct options *o)
 {
 	static const struct option longs[] = {{"messages", 1, NULL, 'm'}, {"seed", 1, NULL, 's'},
 		{"threads", 1, NULL, 't'}, {"udp", 1, NULL, 'u'}, {"proto", 1, NULL, 'p'}, {0}};
-	char *eal[] = {argv[0], "--no-huge", "-m", "256", "--no-pci", "--no-telemetry",
-		"--no-shconf", "-l", "0-1", "--log-level=*:error", NULL};
-	char **eal_argv = eal;
-	int eal_argc = 10, opt;
-	unsigned threads = 1, port = 0;
-	const char *more = "";
+	int opt;
 
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--") == 0) {
-			eal_argc = argc - i;
-			eal_argv = argv + i;
+			o->eal_argc = argc - i;
+			o->eal_argv = argv + i;
 			argv[i] = argv[0];
 			argc = i;
 		}
@@ -484,28 +487,41 @@ main(int argc, char **argv)
 			seed = strtoull(optarg, NULL, 0);
 			break;
 		case 't':
-			threads = (unsigned)atoi(optarg);
+			o->threads = (unsigned)atoi(optarg);
 			break;
 		case 'u':
-			port = (unsigned)atoi(optarg);
+			o->port = (unsigned)atoi(optarg);
 			break;
 		case 'p':
-			more = optarg;
+			o->more = optarg;
 			break;
 		default:
-			fputs(usage, stderr);
-			return 2;
+			return false;
 		}
 	}
+	return true;
+}
+
+int
+main(int argc, char **argv)
+{
+	char *eal[] = {argv[0], "--no-huge", "-m", "256", "--no-pci", "--no-telemetry",
+		"--no-shconf", "-l", "0-1", "--log-level=*:error", NULL};
+	struct options o = {.eal_argc = 10, .eal_argv = eal, .threads = 1, .more = ""};
+
+	if (!read_options(argc, argv, &o)) {
+		fputs(usage, stderr);
+		return 2;
+	}
 	for (unsigned i = 0; i < NODES; i++) {
-		if (start(i, port, more, i == 0 ? eal_argc : 0, eal_argv) != 0)
+		if (start(i, o.port, o.more, i == 0 ? o.eal_argc : 0, o.eal_argv) != 0)
 			return 1;
 	}
 	if (open_all() != 0)
 		return 1;
 	double began = now_s();
 
-	run_both(threads);
+	run_both(o.threads);
 	double took = now_s() - began;
 
 	for (unsigned i = 0; i < NODES; i++) {

@@ -83,7 +83,7 @@ memory_file(uint64_t len, unsigned seals, bool pages)
 }
 
 static void
-questions(void)
+close_or_feed_another(void)
 {
 	struct attach_reply reply;
 	int worst = -ENOENT, result;
@@ -108,6 +108,13 @@ questions(void)
 		worst = result != -ENOENT ? result : worst;
 	}
 	check(worst == -ENOENT, "another_context_cannot_be_closed_or_given_memory", worst);
+}
+
+static void
+open_contexts(void)
+{
+	struct attach_reply reply;
+	int result;
 	struct attach_request any = {.op = ATTACH_BYTES, .ctx = PMX_ANY_CONTEXT};
 
 	ask(&any, -1, &reply);
@@ -142,6 +149,13 @@ questions(void)
 
 	result = ask(&beyond, pages, &reply);
 	check(result == -EINVAL, "a_context_that_is_not_there", result);
+}
+
+static void
+ask_nonsense(void)
+{
+	struct attach_reply reply;
+	int result;
 	struct attach_request nothing = {.op = 77};
 
 	result = ask(&nothing, -1, &reply);
@@ -155,6 +169,14 @@ questions(void)
 
 	result = ask(&no_fd, -1, &reply);
 	check(result == -EPROTO, "no_descriptor", result);
+}
+
+static void
+questions(void)
+{
+	close_or_feed_another();
+	open_contexts();
+	ask_nonsense();
 }
 
 /* ------------------------------------------------------------------ memory */
@@ -283,7 +305,7 @@ transfer(const struct transfer_desc *d)
 }
 
 static void
-submissions(void)
+transfer_private_memory(void)
 {
 	static uint8_t mine[PAGE];
 	struct transfer_desc d = {
@@ -310,6 +332,11 @@ submissions(void)
 			break;
 	}
 	check(result != 0, "memory_by_any_number", result);
+}
+
+static void
+pull_private_region(void)
+{
 	struct submission *s = slot();
 
 	s->op = SUBMIT_REGISTER;
@@ -321,6 +348,7 @@ submissions(void)
 	s->region.watched = REGIONS_WATCHED;
 	submit();
 	void *shared;
+	int result;
 
 	if (pmx_alloc(ctx, PAGE, &shared) == 0) {
 		const struct pmx_transfer pull = {
@@ -339,10 +367,21 @@ submissions(void)
 			sched_yield();
 		check(result < 0, "a_region_of_memory_that_is_not_shared", result);
 	}
+}
+
+/* Submit sends and releases of buffers that are not there: the context still works for what is
+ * right. */
+static void
+submit_wrong_buffers(void)
+{
+	const struct pmx_addr self = pmx_context_addr(ctx);
+	struct pmx_message m;
 	uint64_t sum = 0;
+	int result;
 
 	for (unsigned i = 0; i < 200; i++) {
-		s = slot();
+		struct submission *s = slot();
+
 		s->op = i % 2 ? SUBMIT_SEND : SUBMIT_RELEASE;
 		s->count = 1;
 		if (i % 2) {
@@ -356,16 +395,20 @@ submissions(void)
 		submit();
 		sum += i;
 	}
-	/* the context still works for what is right */
-	struct pmx_message m;
-	const struct pmx_addr self = pmx_context_addr(ctx);
-
 	result = pmx_send_copy(ctx, self, &sum, sizeof(sum), NULL);
 	if (result == 0)
 		result = pmx_receive_wait(ctx, &m, 5000000) == 1 && m.len == sizeof(sum)
 			? 0
 			: -ETIMEDOUT;
 	check(result == 0, "afterwards_it_works", result);
+}
+
+static void
+submissions(void)
+{
+	transfer_private_memory();
+	pull_private_region();
+	submit_wrong_buffers();
 }
 
 /* Nothing of anybody else is mapped here, and no descriptor reaches it. */

@@ -130,6 +130,25 @@ receive_bulk(struct pmx_message *m)
 		fail("%u of %u messages came", got, MESSAGES);
 }
 
+static void
+release_bulk(struct pmx_message *m)
+{
+	for (unsigned i = 0; i < MESSAGES; i++)
+		pmx_release_receive_buffer(ctx, &m[i]);
+}
+
+/* Receive and release what is there. Return what the last pmx_receive() says. */
+static int
+receive_all(void)
+{
+	struct pmx_message m;
+	int result;
+
+	while ((result = pmx_receive(ctx, &m)) == 1)
+		pmx_release_receive_buffer(ctx, &m);
+	return result;
+}
+
 static int
 poll_on(void)
 {
@@ -162,20 +181,96 @@ returned(const char *what, int result)
 	began = now_s();
 }
 
+/* Fill the ring, release what is held, and receive. */
+static void
+call_sends(struct pmx_message *held, const void *bytes)
+{
+	int result, sent = 0;
+
+	while ((result = pmx_send_copy(ctx, pmx_context_addr(ctx), bytes, 10, NULL)) == 0)
+		sent++;
+	if (sent == 0 || result != -EAGAIN)
+		fail("the ring was to fill: %d sends, then %s", sent, pmx_strerror(result));
+	returned("pmx_send_copy", result);
+	release_bulk(held);
+	returned("pmx_release_receive_buffer", 0);
+	result = receive_all();
+	returned("pmx_receive", result);
+}
+
+/* memory: of pmx_alloc, len bytes. */
+static void
+call_matched(void *bytes, void *memory, uint64_t len)
+{
+	const struct pmx_addr self = pmx_context_addr(ctx);
+	struct pmx_status status;
+	pmx_request r[3];
+	const struct pmx_matched eager = {
+		.peer = self,
+		.comm = 1,
+		.tag = 1,
+		.data = bytes,
+		.len = 100,
+	};
+	const struct pmx_matched offer = {
+		.peer = self,
+		.comm = 1,
+		.tag = 2,
+		.data = memory,
+		.len = len,
+	};
+	const struct pmx_matched in = {
+		.peer = PMX_ANY_SOURCE,
+		.comm = 1,
+		.tag = 3,
+		.data = bytes,
+		.len = 100,
+	};
+
+	returned("pmx_isend, eager", pmx_isend(ctx, &eager, &r[0]));
+	returned("pmx_isend, offer", pmx_isend(ctx, &offer, &r[1]));
+	returned("pmx_irecv", pmx_irecv(ctx, &in, &r[2]));
+	returned("pmx_iprobe", pmx_iprobe(ctx, &in, &status));
+}
+
+/* memory: what `remote` names, len bytes. */
+static void
+call_transfers(void *memory, const struct pmx_remote *remote, uint64_t len)
+{
+	struct pmx_event event;
+	pmx_transfer_id id;
+	const struct pmx_transfer t = {
+		.peer = pmx_context_addr(ctx),
+		.key = remote->key,
+		.remote = remote->addr,
+		.local = memory,
+		.len = len,
+	};
+
+	returned("pmx_push", pmx_push(ctx, &t, &id));
+	returned("pmx_pull", pmx_pull(ctx, &t, &id));
+	returned("pmx_poll_event", pmx_poll_event(ctx, &event));
+	returned("pmx_sends_pending", (int)pmx_sends_pending(ctx));
+	returned("pmx_transfers_pending", (int)pmx_transfers_pending(ctx));
+}
+
+static void
+call_select(void)
+{
+	int result = pmx_before_select(ctx);
+
+	returned("pmx_before_select", result);
+	pmx_after_select(ctx);
+	returned("pmx_after_select", 0);
+}
+
 static int
 calls(void)
 {
 	static struct pmx_message m[MESSAGES];
 	static char mine[1 << 17];
 	struct pmx_remote remote;
-	struct pmx_message none;
-	struct pmx_event event;
-	struct pmx_status status;
-	struct pmx_addr self = pmx_context_addr(ctx);
-	pmx_request r[4];
-	pmx_transfer_id id;
 	void *memory;
-	int result, sent = 0;
 
 	if (pmx_alloc(ctx, sizeof(mine), &memory) != 0 ||
 		pmx_register(ctx, memory, sizeof(mine), PMX_REMOTE_READ | PMX_REMOTE_WRITE,
@@ -186,73 +281,19 @@ calls(void)
 	await_line();
 	alarm(PATIENCE_S); /* a call that never returns */
 	began = now_s();
-	while ((result = pmx_send_copy(ctx, self, mine, 10, NULL)) == 0)
-		sent++;
-	if (sent == 0 || result != -EAGAIN)
-		fail("the ring was to fill: %d sends, then %s", sent, pmx_strerror(result));
-	returned("pmx_send_copy", result);
-	for (unsigned i = 0; i < MESSAGES; i++)
-		pmx_release_receive_buffer(ctx, &m[i]);
-	returned("pmx_release_receive_buffer", 0);
-	while ((result = pmx_receive(ctx, &none)) == 1)
-		pmx_release_receive_buffer(ctx, &none);
-	returned("pmx_receive", result);
-	const struct pmx_matched eager = {
-		.peer = self,
-		.comm = 1,
-		.tag = 1,
-		.data = mine,
-		.len = 100,
-	};
-	const struct pmx_matched offer = {
-		.peer = self,
-		.comm = 1,
-		.tag = 2,
-		.data = memory,
-		.len = sizeof(mine),
-	};
-	const struct pmx_matched in = {
-		.peer = PMX_ANY_SOURCE,
-		.comm = 1,
-		.tag = 3,
-		.data = mine,
-		.len = 100,
-	};
-
-	returned("pmx_isend, eager", pmx_isend(ctx, &eager, &r[0]));
-	returned("pmx_isend, offer", pmx_isend(ctx, &offer, &r[1]));
-	returned("pmx_irecv", pmx_irecv(ctx, &in, &r[2]));
-	returned("pmx_iprobe", pmx_iprobe(ctx, &in, &status));
-	const struct pmx_transfer t = {
-		.peer = self,
-		.key = remote.key,
-		.remote = remote.addr,
-		.local = memory,
-		.len = sizeof(mine),
-	};
-
-	returned("pmx_push", pmx_push(ctx, &t, &id));
-	returned("pmx_pull", pmx_pull(ctx, &t, &id));
-	returned("pmx_poll_event", pmx_poll_event(ctx, &event));
-	returned("pmx_sends_pending", (int)pmx_sends_pending(ctx));
-	returned("pmx_transfers_pending", (int)pmx_transfers_pending(ctx));
-	result = pmx_before_select(ctx);
-	returned("pmx_before_select", result);
-	pmx_after_select(ctx);
-	returned("pmx_after_select", 0);
+	call_sends(m, mine);
+	call_matched(mine, memory, sizeof(mine));
+	call_transfers(memory, &remote, sizeof(mine));
+	call_select();
 	say("called");
 	await_line();
 	/* the engine runs again: all that was given back is there */
-	while (pmx_send_wait(ctx, 10000) != 0) {
-		while (pmx_receive(ctx, &none) == 1)
-			pmx_release_receive_buffer(ctx, &none);
-	}
-	while (pmx_receive(ctx, &none) == 1)
-		pmx_release_receive_buffer(ctx, &none);
+	while (pmx_send_wait(ctx, 10000) != 0)
+		receive_all();
+	receive_all();
 	for (int round = 0; round < 8 && !failed; round++) {
 		receive_bulk(m);
-		for (unsigned i = 0; i < MESSAGES; i++)
-			pmx_release_receive_buffer(ctx, &m[i]);
+		release_bulk(m);
 	}
 	return failed;
 }

@@ -210,6 +210,33 @@ right_bytes(const struct arena *a, const uint8_t *got)
 	return true;
 }
 
+/* Return whether it is registered. */
+static bool
+register_arena(struct arena *a)
+{
+	atomic_store(&a->replaced, false);
+	pthread_mutex_lock(&holes); /* it maps */
+	int e = pmx_register(ctx[0], a->at, BYTES, PMX_REMOTE_READ | (a->adopts ? PMX_ADOPT : 0),
+		&a->remote);
+
+	pthread_mutex_unlock(&holes);
+	if (e == -EINVAL && a->adopts && map_at(a->at, BYTES)) {
+		/* some of it is still what was adopted before, and no longer private */
+		write_all(a);
+		return false;
+	}
+	if (e == -ENOMEM) {
+		full++;
+		return false;
+	}
+	if (e != 0) {
+		fail("pmx_register: %s", pmx_strerror(e));
+		return false;
+	}
+	a->registered = true;
+	return true;
+}
+
 static void
 begin(struct arena *a, uint64_t *seed)
 {
@@ -226,28 +253,8 @@ begin(struct arena *a, uint64_t *seed)
 	a->len = least + (uint32_t)(r >> 20) % (BYTES - a->from - least + 1);
 	a->pulling = !a->wild && (r >> 50) % 3 == 0;
 	if (a->pulling) {
-		if (!a->registered) {
-			atomic_store(&a->replaced, false);
-			pthread_mutex_lock(&holes); /* it maps */
-			e = pmx_register(ctx[0], a->at, BYTES,
-				PMX_REMOTE_READ | (a->adopts ? PMX_ADOPT : 0), &a->remote);
-			pthread_mutex_unlock(&holes);
-			if (e == -EINVAL && a->adopts && map_at(a->at, BYTES)) {
-				/* some of it is still what was adopted before, and no longer
-				 * private */
-				write_all(a);
-				return;
-			}
-			if (e == -ENOMEM) {
-				full++;
-				return;
-			}
-			if (e != 0) {
-				fail("pmx_register: %s", pmx_strerror(e));
-				return;
-			}
-			a->registered = true;
-		}
+		if (!a->registered && !register_arena(a))
+			return;
 		const struct pmx_transfer t = {
 			.peer = a->remote.owner,
 			.key = a->remote.key,

@@ -115,15 +115,32 @@ locked_bytes(void)
 
 #define PINNED 65536u
 
+/* Check that who gives pinned memory up asks nobody. */
+static void
+pins_check_freed(struct end *owner)
+{
+	struct pmx_remote gone;
+	void *p;
+
+	result_must_be(pmx_alloc(owner->ctx, PINNED, &p), 0, "pmx_alloc");
+	result_must_be(pmx_register(owner->ctx, p, PINNED, PMX_REMOTE_READ, &gone), 0,
+		"pmx_register");
+	result_must_be(ask_pin(&ends[0], &gone, PINNED), 1, "a pin");
+	pmx_free(owner->ctx, p);
+	result_must_be(pmx_deregister(owner->ctx, gone.key), -ENOKEY,
+		"pmx_deregister of memory that was freed");
+	result_must_be(ask_pin(&ends[0], &gone, PINNED), -ENOKEY, "a pin of memory that was freed");
+	result_must_be(ask_unpin(&ends[0], &gone), -ENOKEY, "the release of memory that was freed");
+}
+
 /* While others have it pinned a region stays, and its pages locked; not longer. */
 void
 pins_check_hold(struct end *owner)
 {
 	const uint32_t id = 1000;
 	uint8_t *memory = memory_mapped(PINNED);
-	struct pmx_remote r, area, gone;
+	struct pmx_remote r, area;
 	uint64_t before = locked_bytes();
-	void *p;
 
 	/* with address sanitizers nothing is ever locked */
 	mlock(memory, PINNED);
@@ -171,22 +188,33 @@ pins_check_hold(struct end *owner)
 	pmx_invalidate(memory, PINNED);
 	if (locked_bytes() != before)
 		fail("%lu bytes are locked, %lu were before", locked_bytes(), before);
-	/* who gives memory up asks nobody */
-	result_must_be(pmx_alloc(owner->ctx, PINNED, &p), 0, "pmx_alloc");
-	result_must_be(pmx_register(owner->ctx, p, PINNED, PMX_REMOTE_READ, &gone), 0,
-		"pmx_register");
-	result_must_be(ask_pin(&ends[0], &gone, PINNED), 1, "a pin");
-	pmx_free(owner->ctx, p);
-	result_must_be(pmx_deregister(owner->ctx, gone.key), -ENOKEY,
-		"pmx_deregister of memory that was freed");
-	result_must_be(ask_pin(&ends[0], &gone, PINNED), -ENOKEY, "a pin of memory that was freed");
-	result_must_be(ask_unpin(&ends[0], &gone), -ENOKEY, "the release of memory that was freed");
+	pins_check_freed(owner);
 	munmap(memory, PINNED);
 }
 
 /* ------------------------------------------------------------------ pins at random */
 
 #define REGIONS 3
+
+static void
+none_must_be_left(void)
+{
+	for (unsigned n = 0; n < NODES; n++) {
+		const struct engine *e = &nodes[n]->embedded->engines[0];
+
+		if (rma_lane(e)->rma->pins_used != 0 ||
+			e->counters[ENGINE_pins_granted] != e->counters[ENGINE_pins_released])
+			fail("node %u: %u pins are left, %lu were granted, %lu released", n,
+				rma_lane(e)->rma->pins_used, e->counters[ENGINE_pins_granted],
+				e->counters[ENGINE_pins_released]);
+		for (unsigned c = 0; c < CONTEXTS; c++) {
+			const struct context *remote = rma_lane(e)->rma->contexts[c];
+
+			if (remote->pins != 0 || pinning_any(remote))
+				fail("node %u context %u: pins are left", n, c);
+		}
+	}
+}
 
 /* Any context pins and releases any of some regions; their owners try to end them. */
 void
@@ -246,21 +274,7 @@ pins_check_random(unsigned steps)
 				"pmx_deregister");
 		}
 	}
-	for (unsigned n = 0; n < NODES; n++) {
-		const struct engine *e = &nodes[n]->embedded->engines[0];
-
-		if (rma_lane(e)->rma->pins_used != 0 ||
-			e->counters[ENGINE_pins_granted] != e->counters[ENGINE_pins_released])
-			fail("node %u: %u pins are left, %lu were granted, %lu released", n,
-				rma_lane(e)->rma->pins_used, e->counters[ENGINE_pins_granted],
-				e->counters[ENGINE_pins_released]);
-		for (unsigned c = 0; c < CONTEXTS; c++) {
-			const struct context *remote = rma_lane(e)->rma->contexts[c];
-
-			if (remote->pins != 0 || pinning_any(remote))
-				fail("node %u context %u: pins are left", n, c);
-		}
-	}
+	none_must_be_left();
 	munmap(memory, REGIONS * PINNED);
 }
 
