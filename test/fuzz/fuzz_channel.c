@@ -282,6 +282,27 @@ scribble(struct pmx_context *c, struct input *in)
 	mad = true;
 }
 
+/* Send a plain or a matched message to the hostile context. */
+static void
+send_to_hostile(uint8_t op, struct input *in)
+{
+	static uint8_t bytes[3000];
+	const struct pmx_addr to = {0, HOSTILE};
+
+	if (op & 16) {
+		const struct pmx_matched matched = {
+			.peer = to,
+			.tag = op / 32 % 2,
+			.data = bytes,
+			.len = take8(in) * 11,
+		};
+
+		pmx_isend(neighbour[0], &matched, NULL);
+	} else {
+		pmx_send_copy(neighbour[0], to, "for you", take8(in) % 8, NULL);
+	}
+}
+
 static void
 one_step(struct pmx_context *c, struct input *in)
 {
@@ -321,20 +342,7 @@ one_step(struct pmx_context *c, struct input *in)
 				7, NULL);
 		break;
 	case 9: /* something to receive */
-		if (op & 16) {
-			static uint8_t bytes[3000];
-			const struct pmx_matched matched = {
-				.peer = {0, HOSTILE},
-				.tag = op / 32 % 2,
-				.data = bytes,
-				.len = take8(in) * 11,
-			};
-
-			pmx_isend(neighbour[0], &matched, NULL);
-			break;
-		}
-		pmx_send_copy(neighbour[0], (struct pmx_addr){0, HOSTILE}, "for you", take8(in) % 8,
-			NULL);
+		send_to_hostile(op, in);
 		break;
 	case 10:
 		while (!mad && op & 64 && pmx_receive(c, &m) == 1)

@@ -624,7 +624,6 @@ client(unsigned rounds)
 	struct pair remote = {.end = {open_context(0, 3), open_context(1, 1)}};
 	unsigned after;
 	bool quiet = true;
-	double end;
 
 	for (unsigned life = 0; life < 8; life++) {
 		struct pmx_context *c = open_context(0, 5);
@@ -663,8 +662,8 @@ client(unsigned rounds)
 	pmx_context_close(pair.end[1]);
 	pmx_context_close(remote.end[0]);
 	pmx_context_close(remote.end[1]);
-	end = now_s() + PATIENCE_S;
-	while (now_s() < end && rte_mempool_avail_count(nodes[0]->embedded->pool) < before)
+	for (double end = now_s() + PATIENCE_S;
+		now_s() < end && rte_mempool_avail_count(nodes[0]->embedded->pool) < before;)
 		poll_all();
 	after = rte_mempool_avail_count(nodes[0]->embedded->pool);
 	char why[64];

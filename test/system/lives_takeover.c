@@ -145,6 +145,25 @@ refused_after_a_take_over_changes_nothing(void)
 
 /* ------------------------------------------------------------ 12: messages to whom there is not */
 
+/* Check that a matched message has an end, and is received if its sender is told so. */
+static void
+comes_as_told(struct pmx_context *from, pmx_request sent, struct pmx_context *to,
+	pmx_request received)
+{
+	int result = pmx_wait(from, &sent, NULL, PATIENCE_US);
+
+	MUST(result != -ETIMEDOUT && result != -EPIPE, "pmx_wait of a matched message gives %d",
+		result);
+	int came = pmx_wait(to, &received, NULL, result == 1 ? PATIENCE_US : 300000);
+
+	MUST(result != 1 || came == 1, "a matched message was delivered, and its receive gives %d",
+		came);
+	if (came != 1) {
+		GIVES(0, pmx_cancel(to, received));
+		GIVES(-ECANCELED, pmx_test(to, &received, NULL));
+	}
+}
+
 /* A message whose receiver is not open waits for it, in the primary: a take-over neither loses it
  * nor leaves its sender waiting. */
 void
@@ -197,16 +216,7 @@ waiting_messages_are_not_lost(void)
 		pmx_release_receive_buffer(seven, &m);
 	}
 	nothing_comes(seven, 0);
-	result = pmx_wait(ctx, &sent, NULL, PATIENCE_US);
-	MUST(result != -ETIMEDOUT && result != -EPIPE, "pmx_wait of a matched message gives %d",
-		result);
-	came = pmx_wait(eight, &received, NULL, result == 1 ? PATIENCE_US : 300000);
-	MUST(result != 1 || came == 1, "a matched message was delivered, and its receive gives %d",
-		came);
-	if (came != 1) {
-		GIVES(0, pmx_cancel(eight, received));
-		GIVES(-ECANCELED, pmx_test(eight, &received, NULL));
-	}
+	comes_as_told(ctx, sent, eight, received);
 	all_works(ctx, 0, other, 1);
 	all_works(seven, 7, eight, 8);
 }

@@ -96,6 +96,21 @@ map_at(uint8_t *at, size_t len)
 		       0) == at;
 }
 
+/* Move the mapping away and back by mremap. It leaves a hole, into which nobody else may map: so it
+ * is moved to a place of our own. */
+static bool
+moved_and_back(uint8_t *at, size_t len)
+{
+	uint8_t *moved = mmap(NULL, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	/* Several mappings, pinned and not: some kernels move none of them, others those before a
+	 * watched one; and what was moved may be in several pieces, since its pins were taken back
+	 * meanwhile. */
+	return (mremap(at, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, moved) == moved &&
+		       mremap(moved, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, at) == at) ||
+		(errno == EFAULT && munmap(moved, len) == 0 && map_at(at, len));
+}
+
 /* Change some of the arena, then write all of it. */
 static void
 change(struct arena *a)
@@ -103,7 +118,7 @@ change(struct arena *a)
 	uint64_t r = mix64_next(&a->seed);
 	uint32_t first = (uint32_t)(r >> 8) % PAGES, n = 1 + (uint32_t)(r >> 24) % (PAGES - first),
 		 what = r % 8;
-	uint8_t *at = a->at + first * PAGE, *moved;
+	uint8_t *at = a->at + first * PAGE;
 	size_t len = n * PAGE;
 	bool ok = true, gone = true;
 	pid_t child;
@@ -118,16 +133,8 @@ change(struct arena *a)
 	case 1:
 		ok = munmap(at, len) == 0 && map_at(at, len);
 		break;
-	/* mremap leaves a hole, into which nobody else may map: so it is moved to a place of our
-	 * own */
 	case 2:
-		moved = mmap(NULL, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		/* Several mappings, pinned and not: some kernels move none of them, others those
-		 * before a watched one; and what was moved may be in several pieces, since its pins
-		 * were taken back meanwhile. */
-		if (mremap(at, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, moved) != moved ||
-			mremap(moved, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, at) != at)
-			ok = errno == EFAULT && munmap(moved, len) == 0 && map_at(at, len);
+		ok = moved_and_back(at, len);
 		break;
 	case 3: /* locked pages: only by the newer kind; EINVAL on an older kernel */
 		gone = madvise(at, len, MADV_DONTNEED_LOCKED) == 0;

@@ -355,6 +355,26 @@ net_thaw(struct net *net, unsigned node, unsigned ctx)
 
 /* --- messages --- */
 
+/* Return the handles of as many payloads, which are made for the next message of a node. The caller
+ * frees the array. */
+static uint64_t *
+new_payloads(struct net *net, unsigned src, uint32_t frags)
+{
+	uint64_t *handles = calloc(frags, sizeof(*handles));
+
+	for (uint32_t i = 0; i < frags; i++) {
+		GROW(net, payloads, payload_count, payload_cap);
+		net->payloads[net->payload_count] = (struct net_payload){
+			.frag = i,
+			.message = net->message_count,
+			.node = (uint16_t)src,
+			.life = net->nodes[src].life,
+		};
+		handles[i] = net->payload_count++;
+	}
+	return handles;
+}
+
 int
 net_send(struct net *net, unsigned src, unsigned src_ctx, unsigned dst, unsigned dst_ctx,
 	uint32_t len)
@@ -369,18 +389,7 @@ net_send(struct net *net, unsigned src, unsigned src_ctx, unsigned dst, unsigned
 	};
 	uint32_t frags = len ? (len + m.frag_len - 1) / m.frag_len : 1;
 	uint32_t first = net->payload_count;
-	uint64_t *handles = calloc(frags, sizeof(*handles));
-
-	for (uint32_t i = 0; i < frags; i++) {
-		GROW(net, payloads, payload_count, payload_cap);
-		net->payloads[net->payload_count] = (struct net_payload){
-			.frag = i,
-			.message = net->message_count,
-			.node = (uint16_t)src,
-			.life = n->life,
-		};
-		handles[i] = net->payload_count++;
-	}
+	uint64_t *handles = new_payloads(net, src, frags);
 	struct proto_out now = {
 		.handle = handles[0],
 		.len = len,

@@ -361,12 +361,7 @@ coll__two_nodes_that_do_not_reach_each_other(void **state)
 	int ended[LONELY] = {0};
 	uint8_t in[LONELY][LONELY * 8] = {{0}}, out[LONELY][LONELY * 8];
 	time_t end = time(NULL) + PATIENCE_S;
-	const struct pmx_group_params p = {
-		.size = sizeof(p),
-		.id = NUMBER,
-		.count = LONELY,
-		.members = list,
-	};
+	const struct pmx_group_params p = {sizeof(p), NUMBER, .count = LONELY, .members = list};
 
 	(void)state;
 	for (unsigned n = 0; n < LONELY; n++) {
@@ -393,8 +388,7 @@ coll__two_nodes_that_do_not_reach_each_other(void **state)
 		for (unsigned n = 0; n < LONELY && step == 0; n++)
 			assert_int_equal(ended[n], 1);
 	}
-	/* rank 0 has had all that it was to get, and expels one of the two, whom the others hear
-	 * of */
+	/* rank 0 has had its bytes, and expels one of the two, whom the others hear of */
 	assert_int_equal(pmx_coll_barrier(g[0], &r[0]), 0);
 	for (ended[0] = 0; ended[0] == 0; ended[0] = pmx_test(c[0], &r[0], &said[0])) {
 		assert_true(time(NULL) < end);
@@ -412,6 +406,8 @@ coll__two_nodes_that_do_not_reach_each_other(void **state)
 }
 
 /* ------------------------------------------------------------------ refusals */
+
+#define HOST_A "switch s\nhost a\nlink a s bandwidth=1G latency=1us\n"
 
 static void
 coll__refuses_what_is_wrong(void **state)
@@ -432,23 +428,15 @@ coll__refuses_what_is_wrong(void **state)
 	assert_int_equal(
 		pmx_allreduce(group[0], bytes, bytes, 2, PMX_INT8, PMX_ATOMIC_CSWAP, &r[0]),
 		-EINVAL);
-	assert_int_equal(pmx_coll_topology(group[1],
-				 "switch s\nhost a\nlink a s bandwidth=1G "
-				 "latency=1us\nlink a b bandwidth=1G\n",
-				 error, sizeof(error)),
+	assert_int_equal(
+		pmx_coll_topology(group[1], HOST_A "link a b bandwidth=1G\n", error, sizeof(error)),
 		-EINVAL);
 	assert_non_null(strstr(error, "line 4"));
 	/* a topology without the other member's node */
-	assert_int_equal(pmx_coll_topology(group[1],
-				 "switch s\nhost a\nlink a s bandwidth=1G "
-				 "latency=1us\n",
-				 error, sizeof(error)),
-		0); /* both are at node 0 */
-	assert_int_equal(pmx_coll_topology(group[0],
-				 "switch s\nhost a\nlink a s bandwidth=1G "
-				 "latency=1us\n",
-				 error, sizeof(error)),
-		0);
+	assert_int_equal(pmx_coll_topology(group[1], HOST_A, error, sizeof(error)), 0); /* both are
+											 * at node
+											 * 0 */
+	assert_int_equal(pmx_coll_topology(group[0], HOST_A, error, sizeof(error)), 0);
 	assert_int_equal(pmx_coll_topology(group[0], NULL, NULL, 0), -EBUSY);
 	/* with a buffer that is kept for it, the first is as the others */
 	assert_int_equal(pmx_coll_barrier(group[0], PMX_COLL_PREPARE), 0);

@@ -142,58 +142,59 @@ topology_route__leads_to_every_host(void **state)
 	topology_free(t);
 }
 
+static const struct {
+	const char *text, *say;
+} wrong[] = {
+	{"", "no host"},
+	{"router r\n", "line 1: 'router'"},
+	{"host a\nhost a\n", "line 2: 'a' is there already"},
+	{"host a[3-1]\n", "range"},
+	{"host a[0-1]x\n", "range"},
+	{"host abcdefghijklmnopqrstuvwxyzabcdef\n", "characters"},
+	{"host\n", "host NAME"},
+	{"host a message=1\n", "'message=1': message=TIME"},
+	{"host a message=2s\n", "1s at most"},
+	{"host a copy=10\n", "copy=RATE"},
+	{"host a buffer=1K\n", "'buffer=1K': message=TIME"},
+	{"host a copy=1G copy=1G copy=1G\n", "host NAME [message=TIME]"},
+	{"switch s copy=1G\n", "buffer=SIZE"},
+	{"switch s buffer=many\n", "buffer=SIZE"},
+	{"switch s buffer=-1\n", "buffer=SIZE"},
+	{"host a\nhost b\nlink a c bandwidth=1G latency=1us\n",
+		"line 3: no host or switch is named 'c'"},
+	{"host a\nlink a a bandwidth=1G latency=1us\n", "itself"},
+	{"host a\nhost b\nlink a b latency=1us latency=1us\n", "no bandwidth"},
+	{"host a\nhost b\nlink a b bandwidth=0 latency=1us\n", "bandwidth=RATE"},
+	{"host a\nhost b\nlink a b bandwidth=1G/ latency=1us\n", "bandwidth=RATE"},
+	{"host a\nhost b\nlink a b bandwidth=1G/0 latency=1us\n", "bandwidth=RATE"},
+	{"host a\nhost b\nlink a b bandwidth=1G latency=1us stream=0\n", "stream=RATE"},
+	{"host a\nhost b\nlink a b bandwidth=1G latency=1us stream=1G x\n", "link NAME"},
+	{"host a\nhost b\nlink a b bandwidth=1G stream=1G\n", "link NAME"},
+	{"host a\nhost b\nlink a b bandwidth=1G latency=1us latency=1us\n", "link NAME"},
+	{"host a\nhost b\nlink a b bandwidth=1G latency=1\n", "latency=TIME"},
+	{"host a\nhost b\nlink a b bandwidth=1G\n", "link NAME NAME"},
+	{"host a\nhost b\n", "not everything is joined to 'a'"},
+	{"host a\nhost b\nhost c\nlink a b bandwidth=1G latency=1us\n"
+	 "link b c bandwidth=1G latency=1us\n",
+		"host 'b' has 2 links"},
+	{"switch r\nswitch s\nswitch t\nhost a\nlink a r bandwidth=1G latency=1us\n"
+	 "link r s bandwidth=1G latency=1us\nlink s t bandwidth=1G latency=1us\n"
+	 "link t r bandwidth=1G latency=1us\n",
+		"loop"},
+	{"host a\ntalk\n", "line 2: talk NAME"},
+	{"host a\ntalk a b\n", "line 2: no host or switch is named 'b'"},
+	{"host a\ntalk a[0-1]\n", "line 2: no host or switch is named 'a0'"},
+	{"host a\n"
+	 "talk a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a "
+	 "a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a "
+	 "a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a "
+	 "a a a a a a a a a a a a\n",
+		"too many words"},
+};
+
 static void
 topology_parse__says_what_is_wrong(void **state)
 {
-	static const struct {
-		const char *text, *say;
-	} wrong[] = {
-		{"", "no host"},
-		{"router r\n", "line 1: 'router'"},
-		{"host a\nhost a\n", "line 2: 'a' is there already"},
-		{"host a[3-1]\n", "range"},
-		{"host a[0-1]x\n", "range"},
-		{"host abcdefghijklmnopqrstuvwxyzabcdef\n", "characters"},
-		{"host\n", "host NAME"},
-		{"host a message=1\n", "'message=1': message=TIME"},
-		{"host a message=2s\n", "1s at most"},
-		{"host a copy=10\n", "copy=RATE"},
-		{"host a buffer=1K\n", "'buffer=1K': message=TIME"},
-		{"host a copy=1G copy=1G copy=1G\n", "host NAME [message=TIME]"},
-		{"switch s copy=1G\n", "buffer=SIZE"},
-		{"switch s buffer=many\n", "buffer=SIZE"},
-		{"switch s buffer=-1\n", "buffer=SIZE"},
-		{"host a\nhost b\nlink a c bandwidth=1G latency=1us\n",
-			"line 3: no host or switch is named 'c'"},
-		{"host a\nlink a a bandwidth=1G latency=1us\n", "itself"},
-		{"host a\nhost b\nlink a b latency=1us latency=1us\n", "no bandwidth"},
-		{"host a\nhost b\nlink a b bandwidth=0 latency=1us\n", "bandwidth=RATE"},
-		{"host a\nhost b\nlink a b bandwidth=1G/ latency=1us\n", "bandwidth=RATE"},
-		{"host a\nhost b\nlink a b bandwidth=1G/0 latency=1us\n", "bandwidth=RATE"},
-		{"host a\nhost b\nlink a b bandwidth=1G latency=1us stream=0\n", "stream=RATE"},
-		{"host a\nhost b\nlink a b bandwidth=1G latency=1us stream=1G x\n", "link NAME"},
-		{"host a\nhost b\nlink a b bandwidth=1G stream=1G\n", "link NAME"},
-		{"host a\nhost b\nlink a b bandwidth=1G latency=1us latency=1us\n", "link NAME"},
-		{"host a\nhost b\nlink a b bandwidth=1G latency=1\n", "latency=TIME"},
-		{"host a\nhost b\nlink a b bandwidth=1G\n", "link NAME NAME"},
-		{"host a\nhost b\n", "not everything is joined to 'a'"},
-		{"host a\nhost b\nhost c\nlink a b bandwidth=1G latency=1us\n"
-		 "link b c bandwidth=1G latency=1us\n",
-			"host 'b' has 2 links"},
-		{"switch r\nswitch s\nswitch t\nhost a\nlink a r bandwidth=1G latency=1us\n"
-		 "link r s bandwidth=1G latency=1us\nlink s t bandwidth=1G latency=1us\n"
-		 "link t r bandwidth=1G latency=1us\n",
-			"loop"},
-		{"host a\ntalk\n", "line 2: talk NAME"},
-		{"host a\ntalk a b\n", "line 2: no host or switch is named 'b'"},
-		{"host a\ntalk a[0-1]\n", "line 2: no host or switch is named 'a0'"},
-		{"host a\n"
-		 "talk a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a "
-		 "a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a "
-		 "a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a "
-		 "a a a a a a a a a a a a\n",
-			"too many words"},
-	};
 	struct topology *t;
 	char error[256];
 
