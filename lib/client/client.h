@@ -377,6 +377,8 @@ int way_thin_rejoin(struct pmx_context *ctx);
  * ends. 0 or -errno. life_end() stops it. */
 int life_begin(struct pmx_node *node, int fd, short events) DPDK_PART(life_begin);
 void life_end(struct pmx_node *node) DPDK_PART(life_end);
+/* Return whether the primary has ended; that thread may not have noticed yet. */
+bool life_is_over(const struct pmx_node *node);
 extern const struct way way_thin;
 
 /* available.c: bytes that this process can fill without being killed for it; UINT64_MAX: no limit

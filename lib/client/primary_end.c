@@ -60,6 +60,14 @@ watch(void *arg)
 	return NULL;
 }
 
+bool
+life_is_over(const struct pmx_node *node)
+{
+	struct pollfd p = {.fd = node->life, .events = node->life_events};
+
+	return node->gone || poll(&p, 1, 0) > 0;
+}
+
 int
 life_begin(struct pmx_node *node, int fd, short events)
 {

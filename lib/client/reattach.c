@@ -196,13 +196,14 @@ int
 pmx_reattach(struct pmx_node *node, int64_t timeout_us)
 {
 	int64_t deadline = clock_deadline(timeout_us);
-	bool old = node->gone;
 	int first = 0, result;
 
 	if (node->foreign)
 		return -EPIPE;
 	if (node->embedded != NULL)
 		return -EINVAL;
+	bool old = life_is_over(node);
+
 	if ((result = leave_channels(node, false)) != 0)
 		return result;
 	for (struct pmx_context *ctx = node->contexts; ctx != NULL; ctx = ctx->next)

@@ -433,9 +433,8 @@ late_answers_are_nobodys(void)
 
 	kill(primary, SIGCONT);
 	MUST(result < 0, "memory of a primary that is stopped: pmx_alloc gives %d", result);
-	sleep_ms(300);
 	if (!piece_is_pulled(ctx, other)) {
-		reattach();
+		reattach(); /* perhaps before the thread that watches has noticed anything */
 		MUST(piece_is_pulled(ctx, other), "-EPIPE again, after pmx_reattach");
 	}
 	all_works(ctx, 0, other, 1);
