@@ -297,6 +297,38 @@ is_map_of__needs_the_whole_prefix(void **state)
 	assert_false(is_map_of("map_3", ""));
 }
 
+/* Return how many descriptors this process has. */
+static size_t
+descriptors(void)
+{
+	return files_that("/proc/self/fd", is_any, NULL, false);
+}
+
+static void
+files_that__are_counted_and_removed(void **state)
+{
+	static const char *const names[] = {"pmx0map_0", "pmx0map_1", "other"};
+	char dir[] = "/tmp/pmx-test-files.XXXXXX", path[64];
+	size_t before = descriptors();
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	assert_int_equal(files_that(dir, is_any, NULL, false), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
+		FILE *f = fopen(path, "w");
+
+		assert_non_null(f);
+		fclose(f);
+	}
+	assert_int_equal(files_that(dir, is_any, NULL, false), 3);
+	assert_int_equal(files_that(dir, is_map_of, "pmx0", true), 2);
+	assert_int_equal(files_that(dir, is_any, NULL, true), 1);
+	assert_int_equal(rmdir(dir), 0);
+	assert_int_equal(files_that(dir, is_any, NULL, false), 0);
+	assert_int_equal(descriptors(), before);
+}
+
 int
 main(void)
 {
@@ -311,6 +343,7 @@ main(void)
 		cmocka_unit_test(run_dir_make__makes_what_others_cannot_enter),
 		cmocka_unit_test(channel_name_ok__takes_what_the_rule_allows),
 		cmocka_unit_test(is_map_of__needs_the_whole_prefix),
+		cmocka_unit_test(files_that__are_counted_and_removed),
 		cmocka_unit_test(own_sockets__are_in_a_directory_of_this_user_only),
 	};
 

@@ -70,6 +70,72 @@ sendv__pieces_arrive_as_one(void **state)
 		-EMSGSIZE);
 }
 
+/* Send five messages of that length in all ways to context 1 of a node, and receive them. */
+static void
+send_in_all_ways(uint16_t node, uint32_t len)
+{
+	static uint8_t bytes[50000];
+	const struct pmx_addr to[] = {{node, 1}, {node, 1}};
+	const struct iovec iov = {bytes, len};
+	const struct pmx_send_params p = tells(1);
+	struct pmx_buffer buf[2];
+	struct pmx_message msg;
+
+	assert_int_equal(pmx_send_copy(ctx[0][0], to[0], bytes, len, NULL), 0);
+	assert_int_equal(pmx_sendv(ctx[0][0], to[0], &iov, 1, &p, NULL), 0);
+	for (unsigned n = 1; n <= 2; n++) {
+		for (unsigned k = 0; k < n; k++)
+			assert_int_equal(pmx_get_send_buffer(ctx[0][0], len, &buf[k]), 0);
+		assert_int_equal(pmx_send_burst(ctx[0][0], to, buf, NULL, n), (int)n);
+	}
+	for (unsigned k = 0; k < 5; k++) {
+		int got;
+
+		UNTIL((got = pmx_receive(ctx[node][1], &msg)) != 0);
+		assert_int_equal(got, 1);
+		assert_int_equal(msg.len, len);
+		pmx_release_receive_buffer(ctx[node][1], &msg);
+	}
+	told(ctx[0][0], PMX_EVENT_SENT, 1, 0);
+	UNTIL(pmx_sends_pending(ctx[0][0]) == 0);
+}
+
+/* Messages and bytes are counted once: within a node and to another one, whichever length is the
+ * first, which waits for its flow. */
+static void
+send__is_counted_once(void **state)
+{
+	enum { LENGTHS = 6 };
+	static const uint32_t lengths[LENGTHS] = {0, 8, 40, 500, 5000, 50000};
+
+	(void)state;
+	for (unsigned first = 0; first < LENGTHS; first++) {
+		pair_start("client", "");
+		const struct engine *e = &nodes[0]->embedded->engines[0];
+		const struct channel *mine = &nodes[0]->embedded->channels[0];
+		uint64_t count = 0, bytes = 0;
+
+		for (uint16_t node = 0; node < NODES; node++) {
+			const struct channel *other = &nodes[node]->embedded->channels[1];
+			uint64_t came = 0;
+
+			for (unsigned i = 0; i < LENGTHS; i++) {
+				const uint32_t len = lengths[(first + i) % LENGTHS];
+
+				send_in_all_ways(node, len);
+				count += 5;
+				bytes += 5ull * len;
+				came += 5ull * len;
+				assert_int_equal(mine->sent, count);
+				assert_int_equal(mine->sent_bytes, bytes);
+				assert_int_equal(e->counters[ENGINE_submissions], count);
+				assert_int_equal(other->received_bytes, came);
+			}
+		}
+		pair_stop(NULL);
+	}
+}
+
 /* Events come in the order in which the messages ended, each with its cookie and its error. Buffers
  * are in use until then, but wait for nothing. */
 static void
@@ -423,6 +489,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(sendv__pieces_arrive_as_one, pair_stop),
+		cmocka_unit_test(send__is_counted_once),
 		cmocka_unit_test_teardown(send_with__cookies_come_back, pair_stop),
 		cmocka_unit_test_teardown(context_read_stat__last_error, pair_stop),
 		cmocka_unit_test_teardown(send_cancel__what_has_not_left, pair_stop),
