@@ -2,7 +2,7 @@
  *
  * Unit tests of a channel's region: the parts lie inside, aligned and apart; a new life begins
  * empty with another generation; what a client must refuse. Where sockets are looked for, which
- * names are allowed, and whose the files of hugepages are.
+ * names are allowed, whose the files of hugepages are, and how descriptors are passed.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,14 +10,17 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "channel/channel.h"
 #include "channel/instance.h"
+#include "channel/passing.h"
 
 static const struct channel_geometry small = {
 	.submissions = 4,
@@ -329,6 +332,57 @@ files_that__are_counted_and_removed(void **state)
 	assert_int_equal(descriptors(), before);
 }
 
+/* ------------------------------------------------------------------ descriptors */
+
+static void
+passing__more_than_wanted_are_closed(void **state)
+{
+	const int give[] = {0, 1, 2};
+	size_t before = descriptors();
+	int ends[2], got[2];
+	unsigned n;
+	char c = 'a';
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+	assert_int_equal(passing_send(ends[0], &c, 1, give, 3, 0), 1);
+	assert_int_equal(passing_send(ends[0], "bc", 2, NULL, 0, 0), 2);
+	assert_int_equal(passing_receive(ends[1], &c, 1, got, 2, &n), 1);
+	assert_int_equal(n, 2);
+	assert_int_equal(descriptors(), before + 4);
+	assert_true(fcntl(got[0], F_GETFD) & FD_CLOEXEC);
+	close(got[0]);
+	close(got[1]);
+	/* none, and how long the message was */
+	assert_int_equal(passing_receive(ends[1], &c, 1, got, 2, &n), 2);
+	assert_int_equal(n, 0);
+	close(ends[0]);
+	assert_int_equal(passing_receive(ends[1], &c, 1, got, 2, &n), 0);
+	close(ends[1]);
+	assert_int_equal(descriptors(), before);
+}
+
+static void
+passing__to_nobody_or_one_who_is_full_is_an_error(void **state)
+{
+	const char bytes[1000] = "";
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+	while (passing_send(ends[0], bytes, sizeof(bytes), NULL, 0, MSG_DONTWAIT) > 0)
+		;
+	assert_int_equal(errno, EAGAIN);
+	close(ends[0]);
+	close(ends[1]);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+	close(ends[1]);
+	/* no signal */
+	assert_int_equal(passing_send(ends[0], bytes, sizeof(bytes), NULL, 0, 0), -1);
+	assert_int_equal(errno, EPIPE);
+	close(ends[0]);
+}
+
 int
 main(void)
 {
@@ -344,6 +398,8 @@ main(void)
 		cmocka_unit_test(channel_name_ok__takes_what_the_rule_allows),
 		cmocka_unit_test(is_map_of__needs_the_whole_prefix),
 		cmocka_unit_test(files_that__are_counted_and_removed),
+		cmocka_unit_test(passing__more_than_wanted_are_closed),
+		cmocka_unit_test(passing__to_nobody_or_one_who_is_full_is_an_error),
 		cmocka_unit_test(own_sockets__are_in_a_directory_of_this_user_only),
 	};
 
