@@ -80,6 +80,19 @@ hears park_receiver__goes_on a 'take 30' 'take: 30'
 hears park_sender__sees_it_off a ended 'ended: 0'
 hears park_receiver__no_error b ended 'ended: 0'
 
+# ---- what has left and was not Acked, since the other node stands still
+kill -STOP "${primaries[1]}"
+hears "" a 'send 1:1 20' 'send: 20'
+for i in 1 2; do
+	at 0 park 9 >/dev/null && ok park_unacked__parks_$i || not_ok park_unacked__parks_$i ""
+	equal park_unacked__buffers_come_back_$i "$(unpromised 0)" "$free"
+	at 0 load 9 >/dev/null
+done
+kill -CONT "${primaries[1]}"
+at 0 thaw 9 >/dev/null
+hears park_unacked__arrives b 'take 20' 'take: 20'
+hears park_unacked__no_error a ended 'ended: 0'
+
 # ---- twice, by thaw alone, and what was taken before
 hears "" a 'send 1:1 200' 'send: 200'
 for i in 1 2; do
