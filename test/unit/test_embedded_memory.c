@@ -94,6 +94,33 @@ rhi_sync__waits_for_all_own_transfers(void **state)
 	assert_memory_equal(local[1], local[0], REGION);
 }
 
+/* A part is packed in send buffers as these become free: there are fewer than it has frames. */
+static void
+rhi_part__longer_than_all_send_buffers(void **state)
+{
+	const struct pmx_part every_second = {
+		.kind = PMX_PART_STRIDE,
+		.dims = 1,
+		.block = 64,
+		.interval = {128},
+		.count = {REGION / 128},
+	};
+
+	(void)state;
+	pair_start("client", "send_buffers = 4");
+	open_regions(ctx[1][0]);
+	bytes_fill(local[0], REGION, 7);
+	memset(remote, 0, REGION);
+	const struct pmx_transfer t = transfer(local[0], REGION, &every_second, 0);
+
+	assert_int_equal(pmx_push(ctx[0][0], &t, NULL), 0);
+	UNTIL(pmx_transfers_pending(ctx[0][0]) == 0);
+	for (uint32_t at = 0; at < REGION; at += 128) {
+		assert_memory_equal(remote + at, local[0] + at, 64);
+		assert_int_equal(remote[at + 64] | remote[at + 127], 0);
+	}
+}
+
 /* The other node stands still: it cannot end, and the wait says so, not before its time. */
 static void
 rhi_sync__ends_when_its_time_is_over(void **state)
@@ -552,6 +579,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(rhi_sync__waits_for_all_own_transfers, pair_stop),
+		cmocka_unit_test_teardown(rhi_part__longer_than_all_send_buffers, pair_stop),
 		cmocka_unit_test_teardown(rhi_sync__ends_when_its_time_is_over, pair_stop),
 		cmocka_unit_test_teardown(ordered__a_push_in_parts_waits_for_a_long_push,
 			pair_stop),
