@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -23,6 +24,7 @@
 
 #include <rte_mempool.h>
 
+#include "channel/instance.h"
 #include "client/say.h"
 #include "embedded_pair.h"
 #include "log/log.h"
@@ -575,6 +577,67 @@ close__held_frames_go_back(void **state)
 	}
 }
 
+/* Make something of each kind at context 1 of node 0, half of it unfinished, then close it and open
+ * another one. */
+static void
+live_and_close(void)
+{
+	static uint8_t heap[200000];
+	const struct pmx_addr to = {1, 0};
+	const struct pmx_matched long_one = {.peer = to, .data = heap, .len = sizeof(heap)};
+	const struct pmx_matched none = {.peer = to, .tag = 99, .data = heap, .len = 10};
+	struct pmx_context *c = ctx[0][1];
+	struct pmx_remote region;
+	struct pmx_message msg;
+	pmx_request r;
+	void *piece;
+
+	assert_int_equal(pmx_alloc(c, 100000, &piece), 0);
+	assert_int_equal(pmx_register(c, piece, 100000, PMX_REMOTE_READ, &region), 0);
+	const struct pmx_transfer pull = {
+		.peer = region.owner,
+		.key = region.key,
+		.remote = region.addr,
+		.local = heap,
+		.len = 100000,
+	};
+
+	assert_int_equal(pmx_pull(c, &pull, NULL), 0);
+	assert_int_equal(pmx_sync_wait(c, 10 * 1000 * 1000), 0);
+	assert_int_equal(pmx_pull(c, &pull, NULL), 0);
+	for (unsigned i = 0; i < 3; i++) { /* to itself: one that is taken, and others that wait */
+		assert_int_equal(pmx_send_copy(c, (struct pmx_addr){0, 1}, heap, 5000, NULL), 0);
+		assert_int_equal(pmx_send_copy(c, to, heap, 5000, NULL), 0);
+	}
+	pair_take(&msg);
+	pmx_release_receive_buffer(ctx[1][0], &msg);
+	assert_int_equal(pmx_isend(c, &long_one, &r), 0);
+	assert_int_equal(pmx_irecv(c, &none, &r), 0);
+	pair_poll();
+	pmx_context_close(c);
+	assert_int_equal(pmx_context_open(&ctx[0][1], nodes[0], 1, NULL), 0);
+}
+
+/* What a context took of the process's memory, files and mappings is back when it has closed. */
+static void
+close__gives_all_back_to_the_process(void **state)
+{
+	size_t bytes[2], files[2], maps[2];
+
+	(void)state;
+	pair_start("client", "");
+	for (unsigned i = 0; i < 2; i++) {
+		for (unsigned life = 0; life < 20; life++)
+			live_and_close();
+		bytes[i] = mallinfo2().uordblks + mallinfo2().hblkhd;
+		files[i] = files_that("/proc/self/fd", is_any, NULL, false);
+		maps[i] = files_that("/proc/self/map_files", is_any, NULL, false);
+	}
+	assert_int_equal(bytes[1], bytes[0]);
+	assert_int_equal(files[1], files[0]);
+	assert_int_equal(maps[1], maps[0]);
+}
+
 /* Its process is gone: what it sent to one of its node that is full ends with it, and its number is
  * free. */
 static void
@@ -910,6 +973,7 @@ main(void)
 		cmocka_unit_test_teardown(send__a_structure_is_used_once, pair_stop),
 		cmocka_unit_test_teardown(wait__any_timeout, pair_stop),
 		cmocka_unit_test_teardown(close__held_frames_go_back, pair_stop),
+		cmocka_unit_test_teardown(close__gives_all_back_to_the_process, pair_stop),
 		cmocka_unit_test_teardown(abort__what_waits_for_room_ends, pair_stop),
 		cmocka_unit_test(end__wakes_who_sleeps),
 	};
