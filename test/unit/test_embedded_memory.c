@@ -121,6 +121,37 @@ rhi_part__longer_than_all_send_buffers(void **state)
 	}
 }
 
+/* The engine writes the bytes of a pull, and its status; a twin is written by the library, so then
+ * the status is too, in its next call. */
+static void
+rhi_twin__status_comes_with_the_twin(void **state)
+{
+	static uint8_t twin[5000];
+	const struct pmx_part part = {.kind = PMX_PART_TWIN, .twin = twin};
+
+	(void)state;
+	pair_start("client", "");
+	open_regions(ctx[1][0]);
+	volatile int32_t *const status = (void *)local[1]; /* where the engine can write it */
+
+	for (unsigned with_twin = 0; with_twin < 2; with_twin++) {
+		struct pmx_transfer t = transfer(local[0], sizeof(twin), with_twin ? &part : NULL,
+			0);
+
+		t.status = status;
+		bytes_fill(remote, sizeof(twin), 11 + with_twin);
+		memset(local[0], 0, sizeof(twin));
+		assert_int_equal(pmx_pull(ctx[0][0], &t, NULL), 0);
+		UNTIL(memcmp(local[0], remote, sizeof(twin)) == 0);
+		for (unsigned i = 0; i < 100; i++)
+			pair_poll();
+		assert_int_equal(*status, with_twin);
+		assert_int_equal(pmx_transfers_pending(ctx[0][0]), 0);
+		assert_int_equal(*status, 0);
+		assert_int_equal(memcmp(twin, remote, sizeof(twin)) == 0, with_twin);
+	}
+}
+
 /* The other node stands still: it cannot end, and the wait says so, not before its time. */
 static void
 rhi_sync__ends_when_its_time_is_over(void **state)
@@ -580,6 +611,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(rhi_sync__waits_for_all_own_transfers, pair_stop),
 		cmocka_unit_test_teardown(rhi_part__longer_than_all_send_buffers, pair_stop),
+		cmocka_unit_test_teardown(rhi_twin__status_comes_with_the_twin, pair_stop),
 		cmocka_unit_test_teardown(rhi_sync__ends_when_its_time_is_over, pair_stop),
 		cmocka_unit_test_teardown(ordered__a_push_in_parts_waits_for_a_long_push,
 			pair_stop),
