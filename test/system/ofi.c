@@ -745,6 +745,8 @@ numbers(void)
 	must_be("fi_tinject", fi_tinject(a.ep, &value, 8, by_number, 2), 0);
 	must_be("fi_trecv", fi_trecv(b.ep, &got, 8, NULL, 0, 2, 0, NULL), 0);
 	next(&b, NULL);
+	if (got != value)
+		die("another value came by the text of an address");
 	pair_close();
 	fi_freeinfo(info);
 	info = any;
