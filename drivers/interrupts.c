@@ -44,8 +44,8 @@ keep(void *arg)
 	eventfd_t unused;
 
 	(void)arg;
-	eventfd_read(interrupts.call, &unused);
 	pthread_mutex_lock(&interrupts.lock);
+	eventfd_read(interrupts.call, &unused);
 	interrupts.kept = true;
 	pthread_cond_broadcast(&interrupts.changed);
 	while (interrupts.holders > 0)

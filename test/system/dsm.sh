@@ -47,7 +47,7 @@ together() {
 	done
 	shift
 	for m; do
-		start "$dir/dsm$rank.log" timeout 100 "${command[@]}" "$tag${m%:*}" $rank "$@"
+		start "$dir/dsm$rank.log" timeout 300 "${command[@]}" "$tag${m%:*}" $rank "$@"
 		ranks+=("$last")
 		rank=$((rank + 1))
 	done

@@ -618,7 +618,8 @@ live_and_close(void)
 	assert_int_equal(pmx_context_open(&ctx[0][1], nodes[0], 1, NULL), 0);
 }
 
-/* What a context took of the process's memory, files and mappings is back when it has closed. */
+/* A context that has closed has given back what it took of the process's memory, files and
+ * mappings. */
 static void
 close__gives_all_back_to_the_process(void **state)
 {

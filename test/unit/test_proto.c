@@ -928,40 +928,10 @@ proto_memsize__refuses_wrong_configurations(void **state)
 #undef REFUSED
 }
 
-/* --- timers --- */
-
-static void
-timers__the_nearest_counts_also_after_one_beyond_the_wheel(void **state)
-{
-	(void)state;
-	struct proto_config c = net_config();
-	struct net *net = net_new(2, &c, 1);
-	struct proto *p = net->nodes[0].p;
-	const uint64_t slot = 1ull << p->wheel.shift, now = p->wheel.cursor * slot;
-	const uint64_t beyond = now + (WHEEL_SLOTS + 10) * slot, near = now + 20 * slot + 1;
-
-	assert_int_equal(proto_deadline(p), UINT64_MAX);
-	timer_arm(p, 0, beyond);
-	assert_in_range(proto_deadline(p), now + (WHEEL_SLOTS - 2) * slot, beyond);
-	for (unsigned i = 0; i < 2; i++) {
-		timer_arm(p, 0, i == 0 ? near : beyond); /* later, it changes nothing */
-		assert_in_range(proto_deadline(p), near, near + slot);
-	}
-	timer_arm(p, 1, now - 3 * slot); /* past: not before the next turn */
-	assert_in_range(proto_deadline(p), now + 1, now + slot);
-	timer_stop(p, 1);
-	timer_stop(p, 1);
-	assert_in_range(proto_deadline(p), near, near + slot);
-	timer_stop(p, 0);
-	assert_int_equal(proto_deadline(p), UINT64_MAX);
-	net_free(net);
-}
-
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(timers__the_nearest_counts_also_after_one_beyond_the_wheel),
 		cmocka_unit_test(pm_adv__window_in_frames),
 		cmocka_unit_test(pm_adv__window_in_bytes),
 		cmocka_unit_test(pm_adv__nack_shrinks_acks_restore_cc_pm),

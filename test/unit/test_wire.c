@@ -223,17 +223,37 @@ wire_hdr__golden_link(void **state)
 	expect_golden(&f, answer, sizeof(answer));
 }
 
-static const uint8_t golden_multi[] = {0x02, 0x08, 0x00, 0x00, 0x01, 0x02, 0xFF, 0xFF, 0x40, 0x06,
-	0xFF, 0xFF, 0x00, 0x2C, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
-	0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
-	0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x07, 0x02,
-	0xC5, 0xE8, 0xCA, 0x00, 0x00, 0x01, 0x00, 0x00, 0x03, 0x02, 0x09, 0x00, 0x00, 0x00, 0x05,
-	0x00, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x11, 0x22, 0x33, 0x44, 0x00, 0x00, 0x00,
-	0x00, 0x00, 0x00, 0x00, 0x16, 0xCA, 0xFE, 0xBA, 0xBE};
+/* Check that the payload of a good multicast frame, of one word of ranks and 4 bytes, is refused
+ * when it is made a bad one. */
+static void
+multi_is_checked(const uint8_t *payload, uint32_t len)
+{
+	assert_int_equal(wire_multi_check(payload, len), WIRE_OK);
+	/* no bytes behind the ranks; a frame behind the last one; more ranks than there are */
+	assert_int_equal(wire_multi_check(payload, len - 4), WIRE_BAD_FIELD);
+	assert_int_equal(wire_multi_check(payload, sizeof(struct wire_multi)), WIRE_TRUNCATED);
+	for (unsigned i = 0; i < 4; i++) {
+		static const struct {
+			uint8_t at, value;
+		} bad[] = {{14, 10}, {15, WIRE_CHUNK_MAX}, {21, 2}, {23, 2}};
+		uint8_t other[128];
+
+		memcpy(other, payload, len);
+		other[bad[i].at] = bad[i].value;
+		assert_int_equal(wire_multi_check(other, len), WIRE_BAD_FIELD);
+	}
+}
 
 static void
 wire_hdr__golden_multi(void **state)
 {
+	static const uint8_t golden[] = {0x02, 0x08, 0x00, 0x00, 0x01, 0x02, 0xFF, 0xFF, 0x40, 0x06,
+		0xFF, 0xFF, 0x00, 0x2C, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+		0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+		0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+		0x00, 0x07, 0x02, 0xC5, 0xE8, 0xCA, 0x00, 0x00, 0x01, 0x00, 0x00, 0x03, 0x02, 0x09,
+		0x00, 0x00, 0x00, 0x05, 0x00, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x11, 0x22,
+		0x33, 0x44, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x16, 0xCA, 0xFE, 0xBA, 0xBE};
 	const struct wire_hdr h = {
 		.version = WIRE_VERSION,
 		.type = WIRE_MULTI,
@@ -241,7 +261,7 @@ wire_hdr__golden_multi(void **state)
 		.dst_node = wire_be16(WIRE_NOBODY),
 		.src_ctx = wire_be16(WIRE_GROUP | 6),
 		.dst_ctx = wire_be16(WIRE_NOBODY),
-		.payload_len = wire_be16(sizeof(golden_multi) - sizeof(h)),
+		.payload_len = wire_be16(sizeof(golden) - sizeof(h)),
 	};
 	struct wire_multi m = {
 		.group = wire_be32(7),
@@ -254,37 +274,21 @@ wire_hdr__golden_multi(void **state)
 		.at = wire_be64(0x11223344),
 	};
 	const uint64_t ranks = wire_be64(0x16);
-	uint8_t frame[sizeof(golden_multi)];
+	uint8_t frame[sizeof(golden)];
 
 	(void)state;
 	assert_int_equal(WIRE_MULTI_HEAD(1), sizeof(m) + sizeof(ranks));
 	assert_int_equal(WIRE_MULTI_HEAD(64), sizeof(m) + sizeof(ranks));
 	assert_int_equal(WIRE_MULTI_HEAD(65), sizeof(m) + 2 * sizeof(ranks));
-	memcpy(frame, golden_multi, sizeof(golden_multi));
+	memcpy(frame, golden, sizeof(golden));
 	memcpy(frame, &h, sizeof(h));
 	memcpy(frame + sizeof(h), &m, sizeof(m));
 	memcpy(frame + sizeof(h) + sizeof(m), &ranks, sizeof(ranks));
 	m.tag = wire_be32(wire_multi_tag(0x0123456789ABCDEF, frame + sizeof(h), 1));
 	memcpy(frame + sizeof(h), &m, sizeof(m));
-	assert_memory_equal(frame, golden_multi, sizeof(golden_multi));
-	assert_int_equal(wire_check(golden_multi, sizeof(golden_multi), 1000), WIRE_OK);
-	const uint8_t *payload = golden_multi + sizeof(h);
-	const uint32_t len = sizeof(golden_multi) - sizeof(h);
-
-	assert_int_equal(wire_multi_check(payload, len), WIRE_OK);
-	/* no bytes behind the ranks; a frame behind the last one; more ranks than there are */
-	assert_int_equal(wire_multi_check(payload, len - 4), WIRE_BAD_FIELD);
-	assert_int_equal(wire_multi_check(payload, sizeof(m)), WIRE_TRUNCATED);
-	for (unsigned i = 0; i < 4; i++) {
-		static const struct {
-			uint8_t at, value;
-		} bad[] = {{14, 10}, {15, WIRE_CHUNK_MAX}, {21, 2}, {23, 2}};
-		uint8_t other[sizeof(golden_multi)];
-
-		memcpy(other, payload, len);
-		other[bad[i].at] = bad[i].value;
-		assert_int_equal(wire_multi_check(other, len), WIRE_BAD_FIELD);
-	}
+	assert_memory_equal(frame, golden, sizeof(golden));
+	assert_int_equal(wire_check(golden, sizeof(golden), 1000), WIRE_OK);
+	multi_is_checked(golden + sizeof(h), sizeof(golden) - sizeof(h));
 }
 
 /* The payload of a message to a target: the last frame of a push that tells the application. */
