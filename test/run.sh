@@ -4,9 +4,9 @@
 # Usage: test/run.sh [--full] [NAME...] [--build DIR] [--jobs N]
 # Builds, and runs the default tier of the tests by `meson test` (some 10 minutes on two cores), with --full everything (three
 # quarters of an hour), or the suites whose names match a NAME, as perf or 'test_proto*', and those that have a test of that name.
-# N suites run beside each other (as many as CPUs, with --full one more, at most 4). As root it first installs what is missing and
-# reserves hugepages; without root it tests what needs none, and says what it left out. The last line is "N passed, N failed,
-# N skipped"; exit code 0 only if nothing failed. doc/internals/testing.md tells more.
+# N suites run beside each other (as many as CPUs, at most 4). As root it first installs what is missing and reserves hugepages;
+# without root it tests what needs none, and says what it left out. The last line is "N passed, N failed, N skipped"; exit code 0
+# only if nothing failed. doc/internals/testing.md tells more.
 set -u
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -65,9 +65,7 @@ tested() {
 }
 trap '[ -z "$child" ] || { kill -TERM "$child" && wait "$child"; } 2>/dev/null; exit 130' INT TERM
 
-cpus=$(nproc)
-[ $setup = default ] || cpus=$((cpus + 1)) # suites wait more than they compute
-: "${jobs:=$((cpus < 4 ? cpus : 4))}"
+: "${jobs:=$(($(nproc) < 4 ? $(nproc) : 4))}"
 if [ "$(id -u)" -eq 0 ]; then
 	autogroup=/proc/sys/kernel/sched_autogroup_enabled # doc/internals/testing.md, "CPU time"
 	[ "$(cat $autogroup 2>/dev/null)" != 1 ] || { trap 'rm -f "$log"; echo 1 >$autogroup' EXIT; echo 0 >$autogroup; }
