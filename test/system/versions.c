@@ -160,8 +160,10 @@ ask_plain(struct pmx_addr peer, uint8_t *bytes, uint32_t len)
 	fill(bytes, len, len);
 	send_bytes(peer, bytes, len);
 	memset(bytes, 0, len);
-	if (pmx_receive_wait(ctx, &m, PATIENCE_S * 1000000ll) != 1 || m.len != len)
-		die("%u bytes did not come back", len);
+	int result = pmx_receive_wait(ctx, &m, PATIENCE_S * 1000000ll);
+
+	if (result != 1 || m.len != len)
+		die("%u bytes did not come back: pmx_receive_wait gives %d", len, result);
 	must_succeed("pmx_message_read", pmx_message_read(ctx, &m, 0, bytes, len));
 	pmx_release_receive_buffer(ctx, &m);
 	check("a message", bytes, len, len);
