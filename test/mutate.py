@@ -550,7 +550,7 @@ def main():
         return
     known = {}
     if args.log and os.path.exists(args.log):
-        known = {what(r): r for r in map(json.loads, open(args.log))}
+        known = {what(r): (r['verdict'], r['by']) for r in map(json.loads, open(args.log))}
     results = []
     want, under_way = dict(quota), dict.fromkeys(quota, 0)
     left = {f: iter(m) for f, m in folders.items()}
@@ -595,9 +595,8 @@ def main():
             f, m = take()
             while f is not None:
                 begin = time.monotonic()
-                r = known.get(what(named(m)))
-                verdict, by = (r['verdict'], r['by']) if r else tree.judge(m[0], m[1], m[4])
-                report(f, m, verdict, by, r['seconds'] if r else time.monotonic() - begin)
+                verdict, by = known.get(what(named(m))) or tree.judge(m[0], m[1], m[4])
+                report(f, m, verdict, by, time.monotonic() - begin)
                 f, m = take()
         except Exception:
             traceback.print_exc()

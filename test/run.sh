@@ -3,10 +3,10 @@
 #
 # Usage: test/run.sh [--full] [NAME...] [--build DIR] [--jobs N]
 # Builds, and runs the default tier of the tests by `meson test` (some 10 minutes on two cores), with --full everything (three
-# quarters of an hour), or the suites whose names match a NAME, as perf or 'test_proto*', and those that have a test of that name.
-# N suites run beside each other (as many as CPUs, at most 4). As root it first installs what is missing and reserves hugepages;
-# without root it tests what needs none, and says what it left out. The last line is "N passed, N failed, N skipped"; exit code 0
-# only if nothing failed. doc/internals/testing.md tells more.
+# quarters of an hour), or the suites whose names match a NAME, as perf or 'test_proto*', and those that have a test of that name;
+# --full runs all of their cases. N suites run beside each other (as many as CPUs, at most 4). As root it first installs what is
+# missing and reserves hugepages; without root it tests what needs none, and says what it left out. The last line is "N passed,
+# N failed, N skipped"; exit code 0 only if nothing failed. doc/internals/testing.md tells more.
 set -u
 
 root=$(cd "$(dirname "$0")/.." && pwd)

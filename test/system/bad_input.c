@@ -622,7 +622,6 @@ client(unsigned rounds)
 	unsigned before = rte_mempool_avail_count(nodes[0]->embedded->pool);
 	struct pair pair = {.end = {open_context(0, 1), open_context(0, 2)}};
 	struct pair remote = {.end = {open_context(0, 3), open_context(1, 1)}};
-	unsigned after;
 	bool quiet = true;
 
 	for (unsigned life = 0; life < 8; life++) {
@@ -662,10 +661,11 @@ client(unsigned rounds)
 	pmx_context_close(pair.end[1]);
 	pmx_context_close(remote.end[0]);
 	pmx_context_close(remote.end[1]);
-	for (double end = now_s() + PATIENCE_S;
-		now_s() < end && rte_mempool_avail_count(nodes[0]->embedded->pool) < before;)
+	const double end = now_s() + PATIENCE_S;
+
+	while (now_s() < end && rte_mempool_avail_count(nodes[0]->embedded->pool) < before)
 		poll_all();
-	after = rte_mempool_avail_count(nodes[0]->embedded->pool);
+	const unsigned after = rte_mempool_avail_count(nodes[0]->embedded->pool);
 	char why[64];
 
 	/* the udp driver holds a burst of empty ones, sometimes fewer */

@@ -432,10 +432,8 @@ coll__refuses_what_is_wrong(void **state)
 		pmx_coll_topology(group[1], HOST_A "link a b bandwidth=1G\n", error, sizeof(error)),
 		-EINVAL);
 	assert_non_null(strstr(error, "line 4"));
-	/* a topology without the other member's node */
-	assert_int_equal(pmx_coll_topology(group[1], HOST_A, error, sizeof(error)), 0); /* both are
-											 * at node
-											 * 0 */
+	/* one without the other member's node is taken: both are at node 0 */
+	assert_int_equal(pmx_coll_topology(group[1], HOST_A, error, sizeof(error)), 0);
 	assert_int_equal(pmx_coll_topology(group[0], HOST_A, error, sizeof(error)), 0);
 	assert_int_equal(pmx_coll_topology(group[0], NULL, NULL, 0), -EBUSY);
 	/* with a buffer that is kept for it, the first is as the others */
