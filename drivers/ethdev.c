@@ -12,13 +12,15 @@
  *    port that refuses the MTU is configured without it, and its PMD's own limit applies.
  * 4. A memif client can start only after its server has made the socket. A server that is about to
  *    start has the socket already, but sends its clients away, and these do not try again. So
- *    starting is retried for some seconds, until the client has been let in. memif may crash when
- *    its peer dies: see doc/guide/links.md.
+ *    starting is retried for some seconds, until the client has been let in. A client whose server
+ *    went is stopped and started until a server lets it in again.
  * 5. net_ring passes the sender's mbufs on. A frame from a foreign pool is copied.
  * 6. A second segment is an application's memory. A port on a bus reads it by DMA once it is
  *    mapped. Of DPDK's virtual ports, those that are known to copy with the CPU can read any
  *    memory.
  * 7. af_packet says that its carrier is there whatever happens, so the kernel is asked too.
+ * 8. A lane polls on while a port is stopped, of which DPDK would complain at each poll: it is shut
+ *    out before.
  */
 #include <errno.h>
 #include <net/if.h>
@@ -36,6 +38,7 @@
 
 #include "interrupts.h"
 #include "link.h"
+#include "memif_lanes.h"
 
 #define START_TRIES   50
 #define START_WAIT_MS 100
@@ -44,6 +47,9 @@ struct ethdev {
 	uint16_t port;
 	unsigned if_index; /* of the kernel's interface that the port is of; 0: none */
 	bool started;
+	bool memif_client;
+	_Atomic bool shut; /* lanes do not call the port: note 8 */
+	struct memif_lanes *lanes;
 	uint64_t foreign_lost; /* frames of another pool that were lost because no mbuf was free */
 };
 
@@ -166,10 +172,9 @@ set_up_queues(struct link *l, struct ethdev *d)
 }
 
 static bool
-is_memif_client(const struct rte_eth_dev_info *info)
+is_memif(const struct rte_eth_dev_info *info)
 {
-	return strcmp(info->driver_name, "net_memif") == 0 &&
-		(has_argument(info, "role=client") || has_argument(info, "role=slave"));
+	return strcmp(info->driver_name, "net_memif") == 0;
 }
 
 /* Wait until the port's link is up, for START_WAIT_MS at most. Return whether it is. */
@@ -188,14 +193,13 @@ comes_up(const struct ethdev *d)
 }
 
 static int
-start(struct link *l, struct ethdev *d, const struct rte_eth_dev_info *info)
+start(struct link *l, struct ethdev *d)
 {
-	const bool waits = is_memif_client(info);
 	int e = 0;
 
 	for (int i = 0; i < START_TRIES; i++) {
 		e = rte_eth_dev_start(d->port);
-		if (e == 0 && waits && !comes_up(d)) {
+		if (e == 0 && d->memif_client && !comes_up(d)) {
 			rte_eth_dev_stop(d->port);
 			e = -ECONNREFUSED;
 		}
@@ -223,6 +227,31 @@ ethdev_check(const struct link_config *config, char *error, size_t error_size)
 	return -EINVAL;
 }
 
+/* Mark the lanes that are in the port, and let memif wait for them. */
+static int
+mark_lanes(struct link *l, struct ethdev *d, const struct rte_eth_dev_info *info)
+{
+	d->lanes = memif_lanes_new(RTE_MAX(l->rx_queues, l->tx_queues));
+	if (d->lanes == NULL)
+		return -ENOMEM;
+	if (is_memif(info) && !memif_lanes_add(d->lanes))
+		rte_log(RTE_LOG_WARNING, RTE_LOGTYPE_USER1,
+			"port %s: net_memif is not a shared object, and ends this process if its "
+			"peer goes at the wrong moment\n",
+			l->config.port);
+	return 0;
+}
+
+static void
+ethdev_free(struct link *l)
+{
+	struct ethdev *d = l->priv;
+
+	memif_lanes_free(d->lanes);
+	free(d);
+	l->priv = NULL;
+}
+
 static int
 ethdev_open(struct link *l)
 {
@@ -245,8 +274,12 @@ ethdev_open(struct link *l)
 		goto fail;
 	}
 	e = rte_eth_dev_info_get(d->port, &info);
-	if (e != 0 || (e = configure(l, d, &info)) != 0 || (e = set_up_queues(l, d)) != 0 ||
-		(e = start(l, d, &info)) != 0)
+	if (e != 0)
+		goto fail;
+	d->memif_client = is_memif(&info) &&
+		(has_argument(&info, "role=client") || has_argument(&info, "role=slave"));
+	if ((e = configure(l, d, &info)) != 0 || (e = set_up_queues(l, d)) != 0 ||
+		(e = mark_lanes(l, d, &info)) != 0 || (e = start(l, d)) != 0)
 		goto fail;
 	d->if_index = info.if_index;
 	rte_eth_macaddr_get(d->port, &l->mac);
@@ -255,8 +288,7 @@ ethdev_open(struct link *l)
 	l->up = true;
 	return 0;
 fail:
-	free(d);
-	l->priv = NULL;
+	ethdev_free(l);
 	return e;
 }
 
@@ -268,8 +300,7 @@ ethdev_close(struct link *l)
 	if (d == NULL)
 		return;
 	interrupts_close_port(d->port, d->started);
-	free(d);
-	l->priv = NULL;
+	ethdev_free(l);
 }
 
 static uint16_t
@@ -296,8 +327,13 @@ static uint16_t
 ethdev_rx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
 {
 	struct ethdev *d = l->priv;
-	uint16_t k = rte_eth_rx_burst(d->port, queue, bufs, n);
+	struct memif_lane *lane = &d->lanes->lane[queue];
+	uint16_t k = 0;
 
+	memif_lane_enter(lane);
+	if (!atomic_load_explicit(&d->shut, memory_order_relaxed))
+		k = rte_eth_rx_burst(d->port, queue, bufs, n);
+	memif_lane_leave(lane);
 	if (k != 0 && __builtin_expect(bufs[0]->pool != l->pool, 0))
 		return adopt_foreign(l, d, bufs, k);
 	return k;
@@ -307,8 +343,14 @@ static uint16_t
 ethdev_tx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
 {
 	struct ethdev *d = l->priv;
+	struct memif_lane *lane = &d->lanes->lane[queue];
+	uint16_t k = 0;
 
-	return rte_eth_tx_burst(d->port, queue, bufs, n);
+	memif_lane_enter(lane);
+	if (!atomic_load_explicit(&d->shut, memory_order_relaxed))
+		k = rte_eth_tx_burst(d->port, queue, bufs, n);
+	memif_lane_leave(lane);
+	return k;
 }
 
 /* Return whether the kernel's interface, if the port is of one, is up and has a carrier. */
@@ -325,6 +367,20 @@ kernel_has_carrier(unsigned if_index)
 	if (fd >= 0)
 		close(fd);
 	return !asked || (r.ifr_flags & (IFF_UP | IFF_RUNNING)) == (IFF_UP | IFF_RUNNING);
+}
+
+/* Connect a memif client again whose server went. */
+static void
+ethdev_revive(struct link *l)
+{
+	struct ethdev *d = l->priv;
+
+	if (!d->memif_client)
+		return;
+	atomic_store(&d->shut, true);
+	memif_lanes_wait(d->lanes);
+	d->started = interrupts_restart_port(d->port, d->started) == 0;
+	atomic_store(&d->shut, !d->started);
 }
 
 static void
@@ -365,5 +421,6 @@ const struct link_ops link_ethdev_ops = {
 	.rx = ethdev_rx,
 	.tx = ethdev_tx,
 	.rx_fd = NULL, /* receive interrupts are not used: a sleeping lane looks at intervals */
+	.revive = ethdev_revive,
 	.stats = ethdev_stats,
 };

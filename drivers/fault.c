@@ -440,6 +440,15 @@ fault_rx_fd(struct link *l, uint16_t queue)
 }
 
 static void
+fault_revive(struct link *l)
+{
+	struct fault_link *f = l->priv;
+
+	if (f->inner.ops->revive != NULL)
+		f->inner.ops->revive(&f->inner);
+}
+
+static void
 fault_stats(struct link *l, struct link_stats *out)
 {
 	struct fault_link *f = l->priv;
@@ -479,5 +488,6 @@ const struct link_ops link_fault_ops = {
 	.tx = fault_tx,
 	.add_peer = fault_add_peer,
 	.rx_fd = fault_rx_fd,
+	.revive = fault_revive,
 	.stats = fault_stats,
 };

@@ -21,10 +21,12 @@
 #include <rte_eal.h>
 #include <rte_ethdev.h>
 #include <rte_interrupts.h>
+#include <rte_log.h>
 
 #include "interrupts.h"
 
 #define PATIENCE_S 2 /* for a callback that is running */
+#define MEMIF_LOG  "pmd.net.memif"
 
 static struct {
 	pthread_mutex_t lock;
@@ -120,6 +122,22 @@ interrupts_close_port(uint16_t port, bool started)
 	rte_eth_dev_close(port);
 	if (holds)
 		release();
+}
+
+int
+interrupts_restart_port(uint16_t port, bool started)
+{
+	const int type = rte_log_register(MEMIF_LOG), level = rte_log_get_level((uint32_t)type);
+	int e;
+
+	hold();
+	rte_log_set_level((uint32_t)type, RTE_LOG_CRIT);
+	if (started)
+		rte_eth_dev_stop(port);
+	e = rte_eth_dev_start(port);
+	rte_log_set_level((uint32_t)type, (uint32_t)level);
+	release();
+	return e;
 }
 
 void

@@ -137,6 +137,9 @@ struct link_ops {
 	/* Returns a descriptor that becomes readable when a frame waits on `queue`, or -1 if the
 	 * queue must be polled. May be NULL, which means -1. */
 	int (*rx_fd)(struct link *l, uint16_t queue);
+	/* Try to bring up a link that is down and does not come up by itself. While the engines
+	 * poll, by one thread at a time. May be NULL. */
+	void (*revive)(struct link *l);
 	void (*stats)(struct link *l, struct link_stats *out);
 };
 

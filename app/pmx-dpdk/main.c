@@ -29,6 +29,7 @@
 #include "interface.h"
 #include "interrupts.h"
 #include "log/log.h"
+#include "memif_socket.h"
 #include "node/check.h"
 #include "node/config_file.h"
 #include "node/keeper.h"
@@ -277,6 +278,7 @@ start_eal(int argc, char **argv, const struct eal_arguments *given, const struct
 		args[n++] = lcores;
 	}
 	args[n] = NULL;
+	memif_sockets_clear(n, args);
 	if (rte_eal_init(n, args) >= 0)
 		return 0;
 	fprintf(stderr,

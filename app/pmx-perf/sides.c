@@ -92,8 +92,8 @@ run_test(const struct options *o)
 			e = pmx_send_wait(s.ctx, REPLY_PATIENCE_S * 1000000);
 		result = e == 0 ? 0 : perf_complain("ending the responder", e);
 		/* an embedded responder polls for LAST_ACKS_MS more. Wait twice as long before
-		 * closing: ports whose peer closes while they poll (memif), or before them (vhost's
-		 * clients), can end their process */
+		 * closing: ports whose peer closes before them (vhost's clients) can end their
+		 * process */
 		if (s.embedded)
 			usleep(2 * LAST_ACKS_MS * 1000);
 	}

@@ -308,6 +308,8 @@ look_at_link(struct node *n, unsigned i)
 	struct link_stats unused;
 
 	l->ops->stats(l, &unused); /* updates l->up */
+	if (!l->up && l->ops->revive != NULL)
+		l->ops->revive(l);
 	if (l->up == seen.link_up[i])
 		return;
 	seen.link_up[i] = l->up;
