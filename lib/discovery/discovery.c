@@ -876,3 +876,13 @@ discovery_seeds_answered(const struct discovery *d)
 		n += d->seeds[i].answered;
 	return n;
 }
+
+uint32_t
+discovery_seeds_undecided(const struct discovery *d)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < d->seed_count; i++)
+		n += !d->seeds[i].answered && d->seeds[i].contact.cookie != 0;
+	return n;
+}

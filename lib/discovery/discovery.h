@@ -104,6 +104,8 @@ const struct discovery_record *discovery_node(const struct discovery *d, uint32_
 /* Return how many seeds there are, and how many have answered. */
 uint32_t discovery_seeds_known(const struct discovery *d);
 uint32_t discovery_seeds_answered(const struct discovery *d);
+/* Return how many seeds run, and have not said yet whether this node may have its number. */
+uint32_t discovery_seeds_undecided(const struct discovery *d);
 
 bool discovery_same_addr(const struct discovery_addr *a, const struct discovery_addr *b);
 

@@ -30,14 +30,15 @@
 #include "node/dpdk_names.h"
 #include "primary/health.h"
 
-#define TAKE_EVERY    20   /* ms from one change of the node's table to the next */
-#define TAKE_AGAIN    1000 /* ms, if a lane did not answer */
-#define TAKE_MOST     64   /* nodes at once: the lanes stand still meanwhile */
-#define RESOLVE_EVERY 5000 /* ms, while names of seeds are not known */
-#define SETTLE_MS     1000
-#define BIND_WAIT     50 /* ms, while another primary has the socket */
-#define IN_A_TURN     64 /* datagrams */
-#define LOOKUP_MOST   64 /* addresses of all seeds */
+#define TAKE_EVERY    20    /* ms from one change of the node's table to the next */
+#define TAKE_AGAIN    1000  /* ms, if a lane did not answer */
+#define TAKE_MOST     64    /* nodes at once: the lanes stand still meanwhile */
+#define RESOLVE_EVERY 5000  /* ms, while names of seeds are not known */
+#define SETTLE_MS     2000  /* for which a node waits for seeds that are silent */
+#define DECISION_MS   10000 /* ... that run, and ask whether another has its number */
+#define BIND_WAIT     50    /* ms, while another primary has the socket */
+#define IN_A_TURN     64    /* datagrams */
+#define LOOKUP_MOST   64    /* addresses of all seeds */
 
 enum lookup_state {
 	LOOKUP_RUNS,
@@ -69,7 +70,7 @@ static struct {
 	uint32_t claimed_by; /* generation of the last node that was refused */
 	char name[DISCOVERY_NAME_MAX], unknown[256];
 	_Atomic bool lanes_run; /* else nobody would let the lanes stand still */
-	_Atomic uint32_t found, seeds, answered;
+	_Atomic uint32_t found, seeds, answered, undecided;
 } own = {.fd = -1, .stop = -1, .wake = -1};
 
 static uint64_t
@@ -593,6 +594,7 @@ run(void *unused)
 		receive_all();
 		next = discovery_tick(own.d, now_ms());
 		atomic_store(&own.answered, discovery_seeds_answered(own.d));
+		atomic_store(&own.undecided, discovery_seeds_undecided(own.d));
 		atomic_store(&own.seeds, discovery_seeds_known(own.d));
 		now = now_ms();
 		if (own.any_changed && now >= own.take_at && atomic_load(&own.lanes_run))
@@ -713,17 +715,28 @@ discover_end(bool leaves)
 	free_all();
 }
 
+/* Return whether a seed may still refuse this node, which has waited for so long. Without seeds
+ * nobody refuses. */
+static bool
+may_be_refused(uint64_t waited_ms)
+{
+	if (*own.node->config.discovery_seed == 0 || own.node->ends_as_twin)
+		return false;
+	if (atomic_load(&own.undecided) > 0)
+		return waited_ms < DECISION_MS;
+	return waited_ms < SETTLE_MS &&
+		(atomic_load(&own.seeds) == 0 ||
+			atomic_load(&own.answered) != atomic_load(&own.seeds));
+}
+
 void
 discover_settle(bool waits)
 {
 	if (own.d == NULL)
 		return;
-	/* without seeds nobody refuses */
-	for (unsigned ms = 0; waits && ms < SETTLE_MS && !own.node->ends_as_twin &&
-		*own.node->config.discovery_seed != 0 &&
-		(atomic_load(&own.seeds) == 0 ||
-			atomic_load(&own.answered) != atomic_load(&own.seeds));
-		ms++)
+	const uint64_t began = now_ms();
+
+	while (waits && may_be_refused(now_ms() - began))
 		usleep(1000);
 	atomic_store(&own.lanes_run, true);
 	eventfd_write(own.wake, 1);

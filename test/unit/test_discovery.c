@@ -320,6 +320,31 @@ a_newcomer_with_a_number_of_another_is_refused(void **state)
 	}
 }
 
+/* A node is ready when nobody can refuse it any more. Its seed asks a holder that is gone. */
+static void
+a_seed_that_runs_is_undecided_until_it_judges(void **state)
+{
+	unsigned ms = 0;
+
+	(void)state;
+	begin();
+	for (unsigned i = 0; i < 3; i++)
+		start(i, (uint16_t)i, 0);
+	run(2000);
+	stop(2, false);
+	struct host *silent = start(21, 5, 2), *h = start(20, 2, 0);
+
+	assert_int_equal(discovery_seeds_undecided(h->d), 0);
+	for (run(30); discovery_seeds_answered(h->d) == 0; ms++) {
+		assert_int_equal(discovery_seeds_undecided(h->d), 1);
+		assert_in_range(ms, 0, 5000);
+		run(1);
+	}
+	assert_in_range(ms, 500, 5000);
+	assert_int_equal(discovery_seeds_undecided(h->d), 0);
+	assert_int_equal(discovery_seeds_undecided(silent->d), 0);
+}
+
 static void
 a_node_that_moved_or_restarted_replaces_its_old_life(void **state)
 {
@@ -657,6 +682,7 @@ main(void)
 		cmocka_unit_test(a_seed_comes_last),
 		cmocka_unit_test(networks_that_were_apart),
 		cmocka_unit_test(a_newcomer_with_a_number_of_another_is_refused),
+		cmocka_unit_test(a_seed_that_runs_is_undecided_until_it_judges),
 		cmocka_unit_test(a_node_that_moved_or_restarted_replaces_its_old_life),
 		cmocka_unit_test(who_leaves_is_forgotten),
 		cmocka_unit_test(the_only_seed_restarts),
