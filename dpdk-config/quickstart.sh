@@ -19,8 +19,8 @@
 # Notes
 # 1. Every process runs under timeout(1), which bounds it, and which turns the SIGTERM of stop into
 #    a SIGKILL if that is not obeyed: so each 'wait' ends.
-# 2. Order of stop: applications (they end by themselves), node 1, node 0. memif may crash a peer
-#    that sends while the other goes; with the applications gone, nothing is sent.
+# 2. Order of stop: applications (they end by themselves), node 1, node 0: nothing is sent that
+#    nobody answers.
 # 3. Between turns all processes are new: how near to each other the machine puts two CPUs and the
 #    memory that they share changes by the minute and by the process, and a median shall see all.
 # 4. The instances are named pmxq0 and pmxq1, from copies of the examples: a pmx0 that runs here is

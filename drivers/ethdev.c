@@ -13,7 +13,8 @@
  * 4. A memif client can start only after its server has made the socket. A server that is about to
  *    start has the socket already, but sends its clients away, and these do not try again. So
  *    starting is retried for some seconds, until the client has been let in. A client whose server
- *    went is stopped and started until a server lets it in again.
+ *    went is stopped and started until a server lets it in again; but not with zero copy, where the
+ *    driver closes descriptors of the EAL as it connects, which others may have by then.
  * 5. net_ring passes the sender's mbufs on. A frame from a foreign pool is copied.
  * 6. A second segment is an application's memory. A port on a bus reads it by DMA once it is
  *    mapped. Of DPDK's virtual ports, those that are known to copy with the CPU can read any
@@ -21,6 +22,7 @@
  * 7. af_packet says that its carrier is there whatever happens, so the kernel is asked too.
  * 8. A lane polls on while a port is stopped, of which DPDK would complain at each poll: it is shut
  *    out before.
+ * 9. memif's counts of frames are 0 while its link is down.
  */
 #include <errno.h>
 #include <net/if.h>
@@ -48,8 +50,9 @@ struct ethdev {
 	unsigned if_index; /* of the kernel's interface that the port is of; 0: none */
 	bool started;
 	bool memif_client;
-	_Atomic bool shut; /* lanes do not call the port: note 8 */
+	bool revives; /* a client that may connect again: note 4 */
 	struct memif_lanes *lanes;
+	struct rte_eth_stats counted; /* the most of each: note 9 */
 	uint64_t foreign_lost; /* frames of another pool that were lost because no mbuf was free */
 };
 
@@ -231,7 +234,7 @@ ethdev_check(const struct link_config *config, char *error, size_t error_size)
 static int
 mark_lanes(struct link *l, struct ethdev *d, const struct rte_eth_dev_info *info)
 {
-	d->lanes = memif_lanes_new(RTE_MAX(l->rx_queues, l->tx_queues));
+	d->lanes = memif_lanes_new(d->port, RTE_MAX(l->rx_queues, l->tx_queues));
 	if (d->lanes == NULL)
 		return -ENOMEM;
 	if (is_memif(info) && !memif_lanes_add(d->lanes))
@@ -240,16 +243,6 @@ mark_lanes(struct link *l, struct ethdev *d, const struct rte_eth_dev_info *info
 			"peer goes at the wrong moment\n",
 			l->config.port);
 	return 0;
-}
-
-static void
-ethdev_free(struct link *l)
-{
-	struct ethdev *d = l->priv;
-
-	memif_lanes_free(d->lanes);
-	free(d);
-	l->priv = NULL;
 }
 
 static int
@@ -276,8 +269,9 @@ ethdev_open(struct link *l)
 	e = rte_eth_dev_info_get(d->port, &info);
 	if (e != 0)
 		goto fail;
-	d->memif_client = is_memif(&info) &&
-		(has_argument(&info, "role=client") || has_argument(&info, "role=slave"));
+	d->memif_client = is_memif(&info) && !has_argument(&info, "role=server") &&
+		!has_argument(&info, "role=master");
+	d->revives = d->memif_client && !has_argument(&info, "zero-copy=y");
 	if ((e = configure(l, d, &info)) != 0 || (e = set_up_queues(l, d)) != 0 ||
 		(e = mark_lanes(l, d, &info)) != 0 || (e = start(l, d)) != 0)
 		goto fail;
@@ -288,7 +282,9 @@ ethdev_open(struct link *l)
 	l->up = true;
 	return 0;
 fail:
-	ethdev_free(l);
+	memif_lanes_free(d->lanes);
+	free(d);
+	l->priv = NULL;
 	return e;
 }
 
@@ -299,8 +295,10 @@ ethdev_close(struct link *l)
 
 	if (d == NULL)
 		return;
+	memif_lanes_free(d->lanes); /* nobody polls */
 	interrupts_close_port(d->port, d->started);
-	ethdev_free(l);
+	free(d);
+	l->priv = NULL;
 }
 
 static uint16_t
@@ -330,8 +328,7 @@ ethdev_rx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
 	struct memif_lane *lane = &d->lanes->lane[queue];
 	uint16_t k = 0;
 
-	memif_lane_enter(lane);
-	if (!atomic_load_explicit(&d->shut, memory_order_relaxed))
+	if (memif_lane_enter(d->lanes, lane))
 		k = rte_eth_rx_burst(d->port, queue, bufs, n);
 	memif_lane_leave(lane);
 	if (k != 0 && __builtin_expect(bufs[0]->pool != l->pool, 0))
@@ -346,8 +343,7 @@ ethdev_tx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
 	struct memif_lane *lane = &d->lanes->lane[queue];
 	uint16_t k = 0;
 
-	memif_lane_enter(lane);
-	if (!atomic_load_explicit(&d->shut, memory_order_relaxed))
+	if (memif_lane_enter(d->lanes, lane))
 		k = rte_eth_tx_burst(d->port, queue, bufs, n);
 	memif_lane_leave(lane);
 	return k;
@@ -374,32 +370,41 @@ static void
 ethdev_revive(struct link *l)
 {
 	struct ethdev *d = l->priv;
+	int e;
 
-	if (!d->memif_client)
+	if (!d->revives)
 		return;
-	atomic_store(&d->shut, true);
-	memif_lanes_wait(d->lanes);
-	d->started = interrupts_restart_port(d->port, d->started) == 0;
-	atomic_store(&d->shut, !d->started);
+	memif_lanes_shut(d->lanes);
+	e = interrupts_restart_port(d->port, d->started);
+	if (e != -EAGAIN)
+		d->started = e == 0;
+}
+
+/* Return a port's count, which never goes back. */
+static uint64_t
+counted(uint64_t *most, uint64_t now)
+{
+	*most = RTE_MAX(*most, now);
+	return *most;
 }
 
 static void
 ethdev_stats(struct link *l, struct link_stats *out)
 {
 	struct ethdev *d = l->priv;
-	struct rte_eth_stats s;
+	struct rte_eth_stats s, *most = &d->counted;
 	struct rte_eth_link link;
 
 	memset(out, 0, sizeof(*out));
 	if (rte_eth_stats_get(d->port, &s) != 0)
 		return;
-	out->rx_frames = s.ipackets;
-	out->rx_bytes = s.ibytes;
-	out->tx_frames = s.opackets;
-	out->tx_bytes = s.obytes;
-	out->rx_no_mbuf = s.rx_nombuf + d->foreign_lost;
-	out->rx_too_long = s.ierrors;
-	out->tx_refused = s.oerrors;
+	out->rx_frames = counted(&most->ipackets, s.ipackets);
+	out->rx_bytes = counted(&most->ibytes, s.ibytes);
+	out->tx_frames = counted(&most->opackets, s.opackets);
+	out->tx_bytes = counted(&most->obytes, s.obytes);
+	out->rx_no_mbuf = counted(&most->rx_nombuf, s.rx_nombuf) + d->foreign_lost;
+	out->rx_too_long = counted(&most->ierrors, s.ierrors);
+	out->tx_refused = counted(&most->oerrors, s.oerrors);
 	if (rte_eth_link_get_nowait(d->port, &link) == 0)
 		l->up = link.link_status == RTE_ETH_LINK_UP && kernel_has_carrier(d->if_index);
 }

@@ -455,6 +455,8 @@ fault_stats(struct link *l, struct link_stats *out)
 	uint16_t i;
 
 	f->inner.ops->stats(&f->inner, out);
+	if (l->up != f->inner.up)
+		l->up = f->inner.up;
 	for (i = 0; i < l->tx_queues; i++) {
 		out->faults += f->queues[i].disturbed;
 		out->tx_refused += f->queues[i].heap_full + f->queues[i].no_mbuf;

@@ -112,7 +112,8 @@ replace_in(struct dl_phdr_info *object, size_t size, void *arg)
 {
 	struct request *r = arg;
 	const ElfW(Dyn) *dynamic = NULL;
-	ElfW(Addr) begin = 0, end = 0; /* of what is read-only once the object is loaded */
+	const ElfW(Addr) page = (ElfW(Addr))sysconf(_SC_PAGESIZE);
+	ElfW(Addr) begin = 0, end = 0; /* of whole pages that are read-only once it is loaded */
 
 	(void)size;
 	if (strstr(object->dlpi_name, r->object) == NULL)
@@ -123,8 +124,8 @@ replace_in(struct dl_phdr_info *object, size_t size, void *arg)
 		if (p->p_type == PT_DYNAMIC) {
 			dynamic = (const void *)(object->dlpi_addr + p->p_vaddr);
 		} else if (p->p_type == PT_GNU_RELRO) {
-			begin = object->dlpi_addr + p->p_vaddr;
-			end = begin + p->p_memsz;
+			begin = (object->dlpi_addr + p->p_vaddr) & ~(page - 1);
+			end = (object->dlpi_addr + p->p_vaddr + p->p_memsz) & ~(page - 1);
 		}
 	}
 	void **entry = dynamic == NULL ? NULL : import_find(object, dynamic, r->function);

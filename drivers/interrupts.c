@@ -11,6 +11,7 @@
  *    on, and finds none where the port is closed.
  */
 #define ALLOW_EXPERIMENTAL_API /* rte_intr_instance_alloc */
+#include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
@@ -79,12 +80,13 @@ can_call(void)
 }
 
 /* Wait until the interrupt thread runs no callback, and keep it so until as many calls of
- * release(). */
-static void
+ * release(). Return whether it is kept: it is not if a callback runs for too long. */
+static bool
 hold(void)
 {
 	struct timespec until;
 	int result = 0;
+	bool kept;
 
 	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_sec += PATIENCE_S;
@@ -94,7 +96,9 @@ hold(void)
 	while (result == 0 && !interrupts.kept)
 		result = pthread_cond_clockwait(&interrupts.changed, &interrupts.lock,
 			CLOCK_MONOTONIC, &until);
+	kept = interrupts.kept;
 	pthread_mutex_unlock(&interrupts.lock);
+	return kept;
 }
 
 static void
@@ -128,14 +132,15 @@ int
 interrupts_restart_port(uint16_t port, bool started)
 {
 	const int type = rte_log_register(MEMIF_LOG), level = rte_log_get_level((uint32_t)type);
-	int e;
+	int e = -EAGAIN;
 
-	hold();
-	rte_log_set_level((uint32_t)type, RTE_LOG_CRIT);
-	if (started)
-		rte_eth_dev_stop(port);
-	e = rte_eth_dev_start(port);
-	rte_log_set_level((uint32_t)type, (uint32_t)level);
+	if (hold()) {
+		rte_log_set_level((uint32_t)type, RTE_LOG_CRIT);
+		if (started)
+			rte_eth_dev_stop(port);
+		e = rte_eth_dev_start(port);
+		rte_log_set_level((uint32_t)type, (uint32_t)level);
+	}
 	release();
 	return e;
 }

@@ -1,49 +1,82 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Design notes
- * 1. When its peer goes, net_memif writes into its port's flags that it is not connected, unmaps
- *    the regions that both shared, and frees what describes them. Its rx and tx read the flags
- *    first. So who enters after the flags are written touches nothing of that, and the first
- *    munmap() is where the driver has to wait for who entered before.
- * 2. Only the driver's munmap() waits; all others are the C library's.
- * 3. A lane's mark is a plain store. membarrier() is the fence that each lane would need else:
+ * 1. When its peer goes, net_memif writes that its link is down, unmaps the regions that both
+ *    shared, and frees what describes them. rx and tx read what describes a region before they look
+ *    whether there is a peer. So the first munmap() is where the driver has to wait for the lanes
+ *    that are inside, and no lane may enter from then on before the link is up.
+ * 2. A lane notes the count of losses, then looks at the link: if that is lost in between, the
+ *    counts differ at its next turn, and in this one it is waited for.
+ * 3. Only the driver's munmap() waits; all others are the C library's.
+ * 4. A lane's mark is a plain store. membarrier() is the fence that each lane would need else:
  *    after it, a lane is seen inside, or it sees what was written before.
+ * 5. The driver connects on a socket that blocks, and the thread that connects again holds the
+ *    interrupt thread: a server that accepts nobody would stop both. So what this thread calls on
+ *    such a socket ends after a while.
  */
 #include <linux/membarrier.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
+
+#include <rte_ethdev.h>
 
 #include "import.h"
 #include "memif_lanes.h"
 
-#define LOOK_NS 10000 /* between two looks at a lane */
+#define DRIVER     "librte_net_memif"
+#define LOOK_NS    10000  /* between two looks at a lane */
+#define CONNECT_US 200000 /* for a server that does not answer */
 
 static struct {
 	pthread_mutex_t lock;
 	struct memif_lanes *first;
 	bool registered; /* for membarrier() */
-	bool waits;      /* the driver's munmap() is ours */
+	bool waits;      /* the driver's calls are ours */
 } ports = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 struct memif_lanes *
-memif_lanes_new(uint16_t count)
+memif_lanes_new(uint16_t port, uint16_t count)
 {
 	const size_t bytes = sizeof(struct memif_lanes) + count * sizeof(struct memif_lane);
 	struct memif_lanes *lanes = aligned_alloc(_Alignof(struct memif_lanes), bytes);
 
 	if (lanes != NULL) {
 		memset(lanes, 0, bytes);
+		lanes->port = port;
 		lanes->count = count;
 	}
 	return lanes;
 }
 
 /* ------------------------------------------------------------------ waiting */
+
+static bool
+is_up(const struct memif_lanes *lanes)
+{
+	struct rte_eth_link link;
+
+	return rte_eth_link_get_nowait(lanes->port, &link) == 0 &&
+		link.link_status == RTE_ETH_LINK_UP;
+}
+
+bool
+memif_lane_sees_link(const struct memif_lanes *lanes, struct memif_lane *lane)
+{
+	const uint32_t downs = atomic_load(&lanes->downs);
+
+	if (!is_up(lanes))
+		return false;
+	atomic_thread_fence(memory_order_acquire);
+	lane->downs = downs;
+	return true;
+}
 
 static void
 make_marks_visible(void)
@@ -68,8 +101,9 @@ lanes_wait(const struct memif_lanes *lanes)
 }
 
 void
-memif_lanes_wait(const struct memif_lanes *lanes)
+memif_lanes_shut(struct memif_lanes *lanes)
 {
+	atomic_fetch_add(&lanes->downs, 1);
 	make_marks_visible();
 	lanes_wait(lanes);
 }
@@ -79,11 +113,23 @@ static int
 munmap_without_lanes(void *address, size_t length)
 {
 	pthread_mutex_lock(&ports.lock);
-	make_marks_visible();
-	for (const struct memif_lanes *lanes = ports.first; lanes != NULL; lanes = lanes->next)
-		lanes_wait(lanes);
+	for (struct memif_lanes *lanes = ports.first; lanes != NULL; lanes = lanes->next) {
+		if (!is_up(lanes))
+			memif_lanes_shut(lanes);
+	}
 	pthread_mutex_unlock(&ports.lock);
 	return munmap(address, length);
+}
+
+/* Connect a socket of the driver: note 5. */
+static int
+connect_for_a_while(int fd, const struct sockaddr *address, socklen_t length)
+{
+	const struct timeval limit = {.tv_usec = CONNECT_US};
+
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	return connect(fd, address, length);
 }
 
 /* ------------------------------------------------------------------ lists of lanes */
@@ -98,8 +144,9 @@ memif_lanes_add(struct memif_lanes *lanes)
 		ports.registered = syscall(SYS_membarrier,
 					   MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
 	if (!ports.waits)
-		ports.waits = import_replace("librte_net_memif", "munmap",
-			(void *)munmap_without_lanes);
+		ports.waits = import_replace(DRIVER, "munmap", (void *)munmap_without_lanes) &&
+			import_replace(DRIVER, "connect", (void *)connect_for_a_while);
+	atomic_store(&lanes->downs, 1); /* it is down until its peer comes */
 	lanes->next = ports.first;
 	ports.first = lanes;
 	waits = ports.waits;

@@ -14,27 +14,31 @@
 
 #include <rte_common.h>
 
+/* A lane's mark, which it alone writes. */
 struct memif_lane {
-	/* odd while the lane is inside; it alone writes it */
-	_Alignas(RTE_CACHE_LINE_SIZE) _Atomic uint32_t turns;
+	_Alignas(RTE_CACHE_LINE_SIZE) _Atomic uint32_t turns; /* odd while the lane is inside */
+	uint32_t downs; /* of the port when the lane saw that its link is up */
 };
 
 struct memif_lanes {
 	struct memif_lanes *next;
-	uint16_t count;
+	uint16_t port, count;
+	_Atomic uint32_t downs;   /* how often the port has lost its peer; 0 for other ports */
 	struct memif_lane lane[]; /* by queue */
 };
 
 /* Return marks of that many lanes, none of them inside, or NULL. */
-struct memif_lanes *memif_lanes_new(uint16_t count);
+struct memif_lanes *memif_lanes_new(uint16_t port, uint16_t count);
 /* Let net_memif wait for these lanes from now on, until they are freed. Return whether it will: it
- * does not if it is linked statically. The marks of other ports need not be added. */
+ * does not if it is linked statically. Marks at ports of other drivers are not added. */
 bool memif_lanes_add(struct memif_lanes *lanes);
 /* Free them; none of the lanes may be inside. */
 void memif_lanes_free(struct memif_lanes *lanes);
-/* Wait until each lane that is inside has been outside once. It sees on its next turn what was
- * written before. Any thread but a lane's. */
-void memif_lanes_wait(const struct memif_lanes *lanes);
+/* Keep the lanes from calling the port until its link is up again, and wait for those that are
+ * inside. Any thread but a lane's. */
+void memif_lanes_shut(struct memif_lanes *lanes);
+/* Return whether the link is up that was down when the lane last looked, for memif_lane_enter(). */
+bool memif_lane_sees_link(const struct memif_lanes *lanes, struct memif_lane *lane);
 
 static inline void
 memif_lane_turn(struct memif_lane *lane)
@@ -44,12 +48,17 @@ memif_lane_turn(struct memif_lane *lane)
 	atomic_store_explicit(&lane->turns, turns + 1, memory_order_release);
 }
 
-static inline void
-memif_lane_enter(struct memif_lane *lane)
+/* Begin a turn. Return whether the lane may call the port. */
+static inline bool
+memif_lane_enter(const struct memif_lanes *lanes, struct memif_lane *lane)
 {
 	memif_lane_turn(lane);
-	/* memif_lanes_wait() makes the processor keep this order too */
+	/* who waits for lanes makes the processor keep this order too */
 	atomic_signal_fence(memory_order_seq_cst);
+	return __builtin_expect(atomic_load_explicit(&lanes->downs, memory_order_acquire) ==
+			       lane->downs,
+		       1) ||
+		memif_lane_sees_link(lanes, lane);
 }
 
 static inline void

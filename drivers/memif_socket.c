@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -17,6 +18,10 @@ static bool
 is_left(const char *path)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct stat st;
+
+	if (lstat(path, &st) != 0 || !S_ISSOCK(st.st_mode))
+		return false;
 	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	bool left = false;
 

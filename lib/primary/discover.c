@@ -30,15 +30,15 @@
 #include "node/dpdk_names.h"
 #include "primary/health.h"
 
-#define TAKE_EVERY    20    /* ms from one change of the node's table to the next */
-#define TAKE_AGAIN    1000  /* ms, if a lane did not answer */
-#define TAKE_MOST     64    /* nodes at once: the lanes stand still meanwhile */
-#define RESOLVE_EVERY 5000  /* ms, while names of seeds are not known */
-#define SETTLE_MS     2000  /* for which a node waits for seeds that are silent */
-#define DECISION_MS   10000 /* ... that run, and ask whether another has its number */
-#define BIND_WAIT     50    /* ms, while another primary has the socket */
-#define IN_A_TURN     64    /* datagrams */
-#define LOOKUP_MOST   64    /* addresses of all seeds */
+#define TAKE_EVERY    20   /* ms from one change of the node's table to the next */
+#define TAKE_AGAIN    1000 /* ms, if a lane did not answer */
+#define TAKE_MOST     64   /* nodes at once: the lanes stand still meanwhile */
+#define RESOLVE_EVERY 5000 /* ms, while names of seeds are not known */
+#define SETTLE_MS     2000 /* for which a node waits for seeds that are silent */
+#define DECISION_MS   5000 /* ... that run, and ask whether another has its number */
+#define BIND_WAIT     50   /* ms, while another primary has the socket */
+#define IN_A_TURN     64   /* datagrams */
+#define LOOKUP_MOST   64   /* addresses of all seeds */
 
 enum lookup_state {
 	LOOKUP_RUNS,
@@ -720,7 +720,8 @@ discover_end(bool leaves)
 static bool
 may_be_refused(uint64_t waited_ms)
 {
-	if (*own.node->config.discovery_seed == 0 || own.node->ends_as_twin)
+	if (*own.node->config.discovery_seed == 0 || own.node->ends_as_twin ||
+		atomic_load(&own.node->engines[0].stop))
 		return false;
 	if (atomic_load(&own.undecided) > 0)
 		return waited_ms < DECISION_MS;

@@ -309,7 +309,7 @@ look_at_link(struct node *n, unsigned i)
 
 	l->ops->stats(l, &unused); /* updates l->up */
 	if (!l->up && l->ops->revive != NULL)
-		l->ops->revive(l);
+		l->ops->revive(l); /* that it is up is seen at the next look */
 	if (l->up == seen.link_up[i])
 		return;
 	seen.link_up[i] = l->up;

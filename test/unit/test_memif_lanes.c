@@ -12,7 +12,11 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <fcntl.h>
+#include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -24,6 +28,7 @@
 #include "import.h"
 #include "link.h"
 #include "memif_lanes.h"
+#include "memif_socket.h"
 
 #define PARTINGS    300
 #define PATIENCE_US 20000000
@@ -44,66 +49,52 @@ static struct memif_lanes *lanes;
 static atomic_bool waited;
 
 static void *
-wait_for_lanes(void *arg)
+shut_lanes(void *arg)
 {
-	memif_lanes_wait(lanes);
+	memif_lanes_shut(lanes);
 	atomic_store(&waited, true);
 	return arg;
 }
 
-/* Return whether waiting ends while lane 1 is inside, and let it end. */
-static bool
-ends_with_lane_inside(void)
+/* Begin to shut lanes of a port that has not been started, of which lane 1 is inside. */
+static pthread_t
+shut_with_lane_inside(void)
 {
 	pthread_t thread;
-	bool ended;
 
+	lanes = memif_lanes_new(0, 3);
+	assert_non_null(lanes);
 	atomic_store(&waited, false);
-	memif_lane_enter(&lanes->lane[1]);
-	assert_int_equal(pthread_create(&thread, NULL, wait_for_lanes, NULL), 0);
+	assert_true(memif_lane_enter(lanes, &lanes->lane[1]));
+	assert_int_equal(pthread_create(&thread, NULL, shut_lanes, NULL), 0);
 	usleep(50000);
-	ended = atomic_load(&waited);
-	memif_lane_leave(&lanes->lane[1]);
-	pthread_join(thread, NULL);
-	return ended;
+	assert_false(atomic_load(&waited));
+	return thread;
 }
 
 static void
-memif_lanes_wait__for_who_is_inside(void **state)
+memif_lanes_shut__waits_for_who_is_inside(void **state)
 {
+	const pthread_t thread = shut_with_lane_inside();
+
 	(void)state;
-	lanes = memif_lanes_new(3);
-	assert_non_null(lanes);
-	memif_lanes_wait(lanes); /* nobody is inside */
-	assert_false(ends_with_lane_inside());
-	assert_true(atomic_load(&waited));
+	memif_lane_leave(&lanes->lane[1]);
+	pthread_join(thread, NULL);
+	for (int i = 0; i < 3; i++) {
+		assert_false(memif_lane_enter(lanes, &lanes->lane[i]));
+		memif_lane_leave(&lanes->lane[i]);
+	}
 	memif_lanes_free(lanes);
 }
 
-static void *
-turn_forever(void *arg)
-{
-	while (!atomic_load(&both.ends)) {
-		memif_lane_enter(&lanes->lane[0]);
-		memif_lane_leave(&lanes->lane[0]);
-	}
-	return arg;
-}
-
-/* A lane that is in the port nearly always leaves it between two turns. */
+/* A lane that is inside nearly always leaves between two turns. */
 static void
-memif_lanes_wait__not_for_the_next_turn(void **state)
+memif_lanes_shut__waits_for_no_further_turn(void **state)
 {
-	pthread_t thread;
+	const pthread_t thread = shut_with_lane_inside();
 
 	(void)state;
-	lanes = memif_lanes_new(1);
-	assert_non_null(lanes);
-	atomic_store(&both.ends, false);
-	assert_int_equal(pthread_create(&thread, NULL, turn_forever, NULL), 0);
-	for (int i = 0; i < 1000; i++)
-		memif_lanes_wait(lanes);
-	atomic_store(&both.ends, true);
+	atomic_fetch_add(&lanes->lane[1].turns, 2);
 	pthread_join(thread, NULL);
 	memif_lanes_free(lanes);
 }
@@ -116,6 +107,46 @@ import_replace__says_what_is_missing(void **state)
 	(void)state;
 	assert_false(import_replace("no-such-object", "munmap", (void *)munmap));
 	assert_false(import_replace("librte_net_memif", "no_such_function", (void *)munmap));
+}
+
+/* ------------------------------------------------------------------ sockets that are left */
+
+static void
+clear_socket(const char *path)
+{
+	char device[256];
+	char *arguments[] = {"test", "--vdev", device};
+
+	snprintf(device, sizeof(device), "net_memif0,role=server,socket=%s,socket-abstract=no",
+		path);
+	memif_sockets_clear(3, arguments);
+}
+
+static void
+memif_sockets_clear__removes_what_a_dead_server_left(void **state)
+{
+	char folder[] = "/tmp/pmx-memif.XXXXXX", file[64];
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+
+	(void)state;
+	assert_non_null(mkdtemp(folder));
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s/socket", folder);
+	snprintf(file, sizeof(file), "%s/file", folder);
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(listen(fd, 1), 0);
+	clear_socket(address.sun_path);
+	assert_int_equal(access(address.sun_path, F_OK), 0); /* its server lives */
+	close(fd);
+	fd = open(file, O_CREAT | O_WRONLY, 0600);
+	assert_true(fd >= 0);
+	close(fd);
+	clear_socket(file);
+	assert_int_equal(access(file, F_OK), 0);
+	clear_socket(address.sun_path);
+	assert_int_equal(access(address.sun_path, F_OK), -1);
+	unlink(file);
+	assert_int_equal(rmdir(folder), 0);
 }
 
 /* ------------------------------------------------------------------ a peer that goes */
@@ -165,7 +196,7 @@ static void
 part(void)
 {
 	struct link *client = &both.links[1];
-	const unsigned received = atomic_load(&both.received);
+	unsigned received;
 
 	client->ops->revive(client);
 	for (int us = 1000; !both_are_up(); us += 1000) {
@@ -174,6 +205,7 @@ part(void)
 			client->ops->revive(client);
 		usleep(1000);
 	}
+	received = atomic_load(&both.received);
 	for (int us = 0; atomic_load(&both.received) == received; us += 1000) {
 		assert_true(us < PATIENCE_US);
 		usleep(1000);
@@ -216,9 +248,10 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(memif_lanes_wait__for_who_is_inside),
-		cmocka_unit_test(memif_lanes_wait__not_for_the_next_turn),
+		cmocka_unit_test(memif_lanes_shut__waits_for_who_is_inside),
+		cmocka_unit_test(memif_lanes_shut__waits_for_no_further_turn),
 		cmocka_unit_test(import_replace__says_what_is_missing),
+		cmocka_unit_test(memif_sockets_clear__removes_what_a_dead_server_left),
 		cmocka_unit_test(ethdev__lanes_poll_while_the_peer_goes),
 	};
 	char server[128], client[128];
