@@ -57,8 +57,8 @@ greet(struct session *s, const struct options *o)
 			o->to.node);
 	else if (e == -EHOSTUNREACH || (e == -ETIMEDOUT && pmx_is_send_done(s->ctx, s->sent) != 1))
 		fprintf(stderr,
-			"node %u did not answer for %.1f s: does it run, and is its address in "
-			"[nodes] right?\n",
+			"node %u did not answer for %.1f s: does it run, and is it in [nodes] of "
+			"this node's configuration, with the right address?\n",
 			o->to.node, waited);
 	else if (e == -ECONNREFUSED)
 		fprintf(stderr,

@@ -131,7 +131,7 @@ all_ended='for job in $(jobs -p); do wait "$job"; done'
 
 run_block() { # FILE: to its end, in the page's directory; each of its commands must end with 0
 	local log=${1%.run}.log code
-	(cd "$(dirname "$1")/../work" && exec timeout -k 10 120 bash -ec "$(cat "$1")
+	(cd "$(dirname "$1")/../work" && exec timeout -k 10 400 bash -ec "$(cat "$1")
 $all_ended") >"$log" 2>&1 &
 	running=$!
 	wait "$running"
@@ -147,7 +147,7 @@ $all_ended") >"$log" 2>&1 &
 start_block() { # FILE: in the background, until it says that it is ready
 	local log=${1%.until}.log try
 	# timeout makes a process group of its own, and passes the signal of stop_terminals on to it
-	(cd "$(dirname "$1")/../work" && exec timeout -k 10 280 bash -c "$(cat "$1")") >"$log" 2>&1 &
+	(cd "$(dirname "$1")/../work" && exec timeout -k 10 800 bash -c "$(cat "$1")") >"$log" 2>&1 &
 	terminals+=($!)
 	for ((try = 0; try < 300; try++)); do
 		! grep -q ready "$log" || return 0

@@ -124,7 +124,7 @@ table ""
 # the table may have been seen already: the shared file is looked at once a second
 says reload__removed 0 '"error": ""' reload
 [ "$(peers)" = 1 ] && ok reload__they_are_gone || not_ok reload__they_are_gone "$(peers)"
-says reload__it_is_not_sent_to 1 'not in \[nodes\]' timeout 20 "$build/app/pmx-perf" latency --instance "${tag}0" --to 2:1 --sizes 64 --rounds 100
+says reload__it_is_not_sent_to 1 'in \[nodes\]' timeout 20 "$build/app/pmx-perf" latency --instance "${tag}0" --to 2:1 --sizes 64 --rounds 100
 table "2 = 127.0.0.1:$((port + 2))\n"
 says reload__it_comes_back 0 '"error": ""' reload
 passes reload__and_answers timeout 60 "$build/app/pmx-perf" latency --instance "${tag}0" --to 2:1 --sizes 64 --rounds 100
