@@ -437,8 +437,9 @@ class Tree:
             for file in json.loads(document)['files']:
                 yield from ((file['file'], line['line_number'], line['count']) for line in file['lines'])
 
-    def judge(self, path, number, new):
+    def judge(self, path, number, new, patience):
         """(verdict, who noticed)"""
+        end = time.monotonic() + patience
         reaching = self.reached.get(path, {}).get(number)
         self.break_line(path, number, new)
         try:
@@ -459,6 +460,8 @@ class Tree:
                     reached[p] = digest(os.path.join(self.build, p)) != self.sound_programs[p]
                 if not any(reached[p] for p in s[1]):
                     continue
+                if time.monotonic() > end:
+                    break
                 limit = 4 * self.seconds[s[0]] + 10
                 result, _ = self.suite(s, limit)
                 if result != 'passed' and s[0] in CLOCKED:
@@ -521,13 +524,14 @@ def table(results):
 
 
 def main():
-    p = argparse.ArgumentParser(usage='test/mutate.sh [--json] [--keep DIR] [--again DIR] [--log FILE] [--jobs J] [--list] [FILE | FOLDER]... [N [SEED]]')
+    p = argparse.ArgumentParser(usage='test/mutate.sh [--json] [--keep DIR] [--again DIR] [--log FILE] [--jobs J] [--patience S] [--list] [FILE | FOLDER]... [N [SEED]]')
     p.add_argument('--json', action='store_true')
     p.add_argument('--list', action='store_true')
     p.add_argument('--keep')
     p.add_argument('--again')
     p.add_argument('--log')
     p.add_argument('--jobs', type=int, default=1)
+    p.add_argument('--patience', type=float, default=float('inf'))
     p.add_argument('words', nargs='*')
     args = p.parse_args()
     paths = [os.path.relpath(os.path.abspath(w), ROOT) for w in args.words if not w.isdigit()]
@@ -595,7 +599,7 @@ def main():
             f, m = take()
             while f is not None:
                 begin = time.monotonic()
-                verdict, by = known.get(what(named(m))) or tree.judge(m[0], m[1], m[4])
+                verdict, by = known.get(what(named(m))) or tree.judge(m[0], m[1], m[4], args.patience)
                 report(f, m, verdict, by, time.monotonic() - begin)
                 f, m = take()
         except Exception:
