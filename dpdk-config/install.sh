@@ -13,7 +13,7 @@ packages=(libdpdk-dev dpdk dpdk-dev meson ninja-build pkg-config gcc libnuma-dev
 	libcmocka-dev libhwloc-dev libjansson-dev libmicrohttpd-dev libncurses-dev libfabric-dev libopenmpi-dev libpmix-dev libssl-dev libipsec-mb-dev doxygen ethtool)
 for_tests=(g++ valgrind patch clang clang-format libclang-rt-dev man-db python3 python3-yaml procps util-linux kmod systemd
 	jq python3-cryptography tshark libfabric-bin openmpi-bin netpipe-openmpi python3-mpi4py)
-for_full_tests=(prometheus chromium podman crun abigail-tools qemu-system-x86 busybox-static cpio mmdebstrap hpcc scalapack-mpi-test lammps lammps-examples)
+for_full_tests=(slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge prometheus chromium podman crun abigail-tools qemu-system-x86 busybox-static cpio mmdebstrap hpcc scalapack-mpi-test lammps lammps-examples)
 
 usage() {
 	echo "Usage: $0 [--tests | --tests=full] [--list]"

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Usage: pmx-slurm.sh prolog | epilog            Prolog= and Epilog= of slurm.conf: on each node, as root
+# Usage: pmx-slurm.sh                            as Prolog=, Epilog= and TaskProlog= of slurm.conf, which tell it what they are
+#        pmx-slurm.sh prolog | epilog | task     the same, by name: on each node as root; as the user of a task
 #        pmx-slurm.sh list|freeze|thaw JOBID     on one node: the contexts of the processes of that Slurm job
 #        pmx-slurm.sh suspend|resume JOBID       on all its nodes, with 'scontrol suspend' and 'resume'
 # A Slurm job's processes are found by SLURM_JOB_ID in their environment, whatever started them (srun, mpirun, pmx-run). What was
@@ -64,7 +65,13 @@ everywhere() {
 	return $failed
 }
 
-[ $# -ge 1 ] || usage
+# Slurm passes no arguments, but says in this variable what it calls
+[ $# -gt 0 ] || case ${SLURM_SCRIPT_CONTEXT:-} in
+prolog_slurmd) set -- prolog ;;
+epilog_slurmd) set -- epilog ;;
+prolog_task) set -- task ;;
+*) usage ;;
+esac
 case $1 in
 prolog)
 	# a node without its primary takes no job: Slurm drains it
@@ -73,6 +80,10 @@ prolog)
 epilog)
 	[ -n "${SLURM_JOB_ID:-}" ] || die "SLURM_JOB_ID is not set"
 	thaw "$SLURM_JOB_ID"
+	;;
+task)
+	# Slurm reads it, and gives it to the task: the number of the pmx job is that of the Slurm job
+	[ -z "${SLURM_JOB_ID:-}" ] || echo "export PMX_JOB=$SLURM_JOB_ID"
 	;;
 list | freeze | thaw | suspend | resume)
 	[ $# -eq 2 ] && [[ $2 =~ ^[0-9]+$ ]] || usage
