@@ -37,6 +37,9 @@ struct exchange {
 	void *state;
 };
 
+/* Read a number up to `most` from a variable of the environment. Return whether one is there. */
+bool exchange_number(const char *name, uint32_t most, uint32_t *value);
+
 extern const struct exchange_ops exchange_run, exchange_pmix, exchange_alone;
 
 /* Values by rank and key; one replaces the one before. */

@@ -126,6 +126,9 @@ pmix_begin(struct exchange *x, char *error, size_t error_len)
 	}
 	x->size = size->data.uint32;
 	x->rank = p->self.rank;
+	/* of a scheduler, or of who started the launcher */
+	if (!exchange_number("PMX_JOB", UINT32_MAX, &x->number))
+		x->number = 0;
 	free_value(size);
 	p->taken = calloc(x->size, sizeof(*p->taken));
 	return p->taken != NULL ? values_init(&p->values, x->size) : -ENOMEM;

@@ -29,10 +29,8 @@ run_is_here(void)
 	return getenv("PMX_JOB_FD") != NULL;
 }
 
-/* Read the number in an environment variable that pmx-run sets. Return false if it is none or above
- * `most`. */
-static bool
-number_of(const char *name, uint32_t most, uint32_t *value)
+bool
+exchange_number(const char *name, uint32_t most, uint32_t *value)
 {
 	const char *text = getenv(name);
 	char *end;
@@ -53,10 +51,10 @@ run_begin(struct exchange *x, char *error, size_t error_len)
 	struct stat st;
 	uint32_t fd;
 
-	if (!number_of("PMX_JOB_FD", INT32_MAX, &fd) || fstat((int)fd, &st) != 0 ||
-		!S_ISSOCK(st.st_mode) || !number_of("PMX_JOB", UINT32_MAX, &x->number) ||
-		!number_of("PMX_SIZE", UINT32_MAX, &x->size) ||
-		!number_of("PMX_RANK", x->size - 1, &x->rank)) {
+	if (!exchange_number("PMX_JOB_FD", INT32_MAX, &fd) || fstat((int)fd, &st) != 0 ||
+		!S_ISSOCK(st.st_mode) || !exchange_number("PMX_JOB", UINT32_MAX, &x->number) ||
+		!exchange_number("PMX_SIZE", UINT32_MAX, &x->size) ||
+		!exchange_number("PMX_RANK", x->size - 1, &x->rank)) {
 		snprintf(error, error_len,
 			"PMX_JOB_FD, PMX_JOB, PMX_SIZE, PMX_RANK: these are not what pmx-run set "
 			"for this process; a child of a process of a job is no part of it: unset "

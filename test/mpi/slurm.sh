@@ -128,6 +128,10 @@ else
 	not_ok slurm__srun_goes_over_pmx "$before messages before, $(delivered) now" "$dir/srun.log"
 fi
 
+srun_job() { slurm srun --mpi=pmix -N2 -n4 "$dir/rank" sh -c 'echo "slurm job $SLURM_JOB_ID"; PMX_INSTANCE=$FI_PMX_INSTANCE exec "$0"' "$build/test/job" >"$dir/job.log" 2>&1; }
+srun_job && number=$(sed -n 's/^slurm job //p' "$dir/job.log" | sort -u) && [ "$(grep -c " is right, in job $number\$" "$dir/job.log")" = 4 ] &&
+	ok slurm__its_job_is_the_pmx_job || not_ok slurm__its_job_is_the_pmx_job "" "$dir/job.log"
+
 # begin NAME: figures that take a while, as job $job, of which both hosts have a rank
 begin() {
 	start "$dir/$1.log" in_host C timeout 280 srun --mpi=pmix -N2 -n2 "$dir/rank" "$build/test/mpi_figures" 0.2

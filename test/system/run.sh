@@ -104,6 +104,7 @@ else
 	says job__mpirun 0 'rank 3 of 4 is right' mpirun --oversubscribe -np 4 -x PMX_INSTANCE "$build/test/job"
 	numbers=$(sed -n 's/.* in job //p' "$log" | sort | uniq -c)
 	[[ $numbers =~ ^\ *4\ [1-9][0-9]*$ ]] && ok "job__mpirun_all_have_one_number" || not_ok job__mpirun_all_have_one_number "'$numbers'"
+	says job__mpirun_is_told_the_number 0 'rank 1 of 2 is right, in job 77$' env PMX_JOB=77 mpirun --oversubscribe -np 2 -x PMX_INSTANCE -x PMX_JOB "$build/test/job"
 fi
 
 # three hosts: each its namespace, host name, primary; the agent runs there by a command that takes ssh's place
