@@ -33,7 +33,7 @@
 __extension__ typedef unsigned __int128 fault_u128;
 
 /* A copy that waits for its release time. */
-struct held {
+struct fault_held {
 	uint64_t release_ns;
 	struct rte_mbuf *mbuf; /* this link holds the only reference */
 	uint32_t order;        /* order of arrival: with equal release times, copies leave in this
@@ -46,11 +46,11 @@ struct fault_queue {
 	bool has_stored;
 	uint32_t passes; /* note 2: "pass" verdicts not yet used */
 	uint32_t held_count;
-	uint32_t order;     /* of the next copy held */
-	uint64_t disturbed; /* frames dropped, doubled, delayed or changed */
-	uint64_t heap_full; /* copies lost: heap full */
-	uint64_t no_mbuf;   /* copies lost: no mbuf, or too long for one */
-	struct held *heap;  /* HEAP_SIZE entries; [0] leaves next */
+	uint32_t order;          /* of the next copy held */
+	uint64_t disturbed;      /* frames dropped, doubled, delayed or changed */
+	uint64_t heap_full;      /* copies lost: heap full */
+	uint64_t no_mbuf;        /* copies lost: no mbuf, or too long for one */
+	struct fault_held *heap; /* HEAP_SIZE entries; [0] leaves next */
 } __rte_cache_aligned;
 
 struct fault_link {
@@ -59,7 +59,7 @@ struct fault_link {
 	uint64_t clock_mult;  /* ns of a TSC tick, 2^-CLOCK_SHIFT */
 	uint32_t encap_bytes; /* these bytes are never corrupted, or the frame would reach nobody or
 			       * somebody else */
-	struct held *heaps;   /* of all queues */
+	struct fault_held *heaps;   /* of all queues */
 	struct fault_queue *queues; /* inner.tx_queues */
 };
 
@@ -71,7 +71,7 @@ fault_now(const struct fault_link *f)
 }
 
 static bool
-leaves_before(const struct held *a, const struct held *b)
+leaves_before(const struct fault_held *a, const struct fault_held *b)
 {
 	if (a->release_ns != b->release_ns)
 		return a->release_ns < b->release_ns;
@@ -80,7 +80,7 @@ leaves_before(const struct held *a, const struct held *b)
 
 /* Put a held copy into the queue's heap. The caller has made sure that the heap has room. */
 static void
-heap_push(struct fault_queue *q, const struct held *held)
+heap_push(struct fault_queue *q, const struct fault_held *held)
 {
 	uint32_t i = q->held_count++;
 
@@ -92,11 +92,11 @@ heap_push(struct fault_queue *q, const struct held *held)
 }
 
 /* Take the copy that leaves first out of the queue's heap, which must not be empty. */
-static struct held
+static struct fault_held
 heap_pop(struct fault_queue *q)
 {
-	struct held first = q->heap[0];
-	struct held last = q->heap[--q->held_count];
+	struct fault_held first = q->heap[0];
+	struct fault_held last = q->heap[--q->held_count];
 	uint32_t i = 0, child;
 
 	while ((child = 2 * i + 1) < q->held_count) {
@@ -120,7 +120,7 @@ static bool
 flush_due(struct fault_link *f, uint16_t queue, uint64_t now_ns)
 {
 	struct fault_queue *q = &f->queues[queue];
-	struct held due[FAULT_BURST];
+	struct fault_held due[FAULT_BURST];
 	struct rte_mbuf *bufs[FAULT_BURST];
 	uint16_t n, sent;
 
@@ -185,7 +185,7 @@ static void
 disturb(struct fault_link *f, struct fault_queue *q, struct rte_mbuf *frame,
 	const struct fault_verdict *verdict)
 {
-	struct held held;
+	struct fault_held held;
 	uint32_t i;
 
 	q->disturbed++;

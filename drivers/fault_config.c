@@ -15,26 +15,26 @@
 #define PART_MAX     96 /* longest key=value, with its NUL */
 #define DEFAULT_SEED 1
 
-struct unit {
+struct fault_unit {
 	const char *name;
 	double factor;
 };
 
 /* The first unit of each table is that of the result. */
-static const struct unit probability_units[] = {
+static const struct fault_unit probability_units[] = {
 	{"ppm", 1},
 	{"%", 1e4},
 	{"", 1e6},
 	{NULL, 0},
 };
-static const struct unit time_units[] = {
+static const struct fault_unit time_units[] = {
 	{"ns", 1},
 	{"us", 1e3},
 	{"ms", 1e6},
 	{"s", 1e9},
 	{NULL, 0},
 };
-static const struct unit rate_units[] = {
+static const struct fault_unit rate_units[] = {
 	{"", 1},
 	{"K", 1e3},
 	{"M", 1e6},
@@ -42,14 +42,14 @@ static const struct unit rate_units[] = {
 	{"T", 1e12},
 	{NULL, 0},
 };
-static const struct unit size_units[] = {
+static const struct fault_unit size_units[] = {
 	{"", 1},
 	{"K", 1024},
 	{"M", 1024.0 * 1024},
 	{"G", 1024.0 * 1024 * 1024},
 	{NULL, 0},
 };
-static const struct unit count_units[] = {
+static const struct fault_unit count_units[] = {
 	{"", 1},
 	{NULL, 0},
 };
@@ -60,7 +60,7 @@ static const struct unit count_units[] = {
  * silently be none. Returns 0 or -1.
  */
 static int
-parse_number(const char *text, const struct unit *units, uint64_t low, uint64_t high,
+parse_number(const char *text, const struct fault_unit *units, uint64_t low, uint64_t high,
 	uint64_t *value)
 {
 	double number;
@@ -204,7 +204,7 @@ parse_seed(struct fault_config *config, char *text)
 #define PROBABILITY "a probability such as 5%, 200ppm or 0.05, from 0 to 100%"
 #define TIME        "a time from 0 to 4s with unit ns, us, ms or s"
 
-static const struct key {
+static const struct fault_key {
 	const char *name;
 	int (*parse)(struct fault_config *config, char *text);
 	const char *allowed;

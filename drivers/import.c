@@ -26,7 +26,7 @@ struct imports {
 };
 
 /* A call of import_replace(). */
-struct request {
+struct import_request {
 	const char *object, *function;
 	void *replacement;
 	bool done;
@@ -110,7 +110,7 @@ import_set(void **entry, void *function, bool read_only)
 static int
 replace_in(struct dl_phdr_info *object, size_t size, void *arg)
 {
-	struct request *r = arg;
+	struct import_request *r = arg;
 	const ElfW(Dyn) *dynamic = NULL;
 	const ElfW(Addr) page = (ElfW(Addr))sysconf(_SC_PAGESIZE);
 	ElfW(Addr) begin = 0, end = 0; /* of whole pages that are read-only once it is loaded */
@@ -138,7 +138,7 @@ replace_in(struct dl_phdr_info *object, size_t size, void *arg)
 bool
 import_replace(const char *object, const char *function, void *replacement)
 {
-	struct request r = {object, function, replacement, false};
+	struct import_request r = {object, function, replacement, false};
 
 	dl_iterate_phdr(replace_in, &r);
 	return r.done;

@@ -17,7 +17,7 @@
 void
 ask_send(struct endpoint *ep, struct pmx_addr peer, uint32_t incarnation)
 {
-	struct op *op = op_new(ep);
+	struct ofi_op *op = op_new(ep);
 
 	if (op == NULL)
 		return;
@@ -39,9 +39,9 @@ ask_send(struct endpoint *ep, struct pmx_addr peer, uint32_t incarnation)
 
 /* Say whether the operation is the first one that waits for its peer. */
 static bool
-is_first(const struct endpoint *ep, const struct op *op)
+is_first(const struct endpoint *ep, const struct ofi_op *op)
 {
-	const struct op *first = ep->unnamed.head;
+	const struct ofi_op *first = ep->unnamed.head;
 
 	while (!same_peer(first->m.peer, op->m.peer))
 		first = first->next;
@@ -49,7 +49,7 @@ is_first(const struct endpoint *ep, const struct op *op)
 }
 
 void
-ask_await(struct endpoint *ep, struct op *op)
+ask_await(struct endpoint *ep, struct ofi_op *op)
 {
 	op_append(&ep->unnamed, op);
 	if (is_first(ep, op))
@@ -59,7 +59,7 @@ ask_await(struct endpoint *ep, struct op *op)
 void
 ask_again(struct endpoint *ep)
 {
-	for (const struct op *op = ep->unnamed.head; op != NULL; op = op->next) {
+	for (const struct ofi_op *op = ep->unnamed.head; op != NULL; op = op->next) {
 		if (is_first(ep, op))
 			ask_send(ep, op->m.peer, 0);
 	}

@@ -87,7 +87,7 @@ atomic_query(struct fid_domain *domain, enum fi_datatype type, enum fi_op op,
 /* ------------------------------------------------------------------ verbs */
 
 /* An operation as its caller has it. */
-struct call {
+struct atomic_call {
 	enum family family;
 	const struct fi_ioc *operands, *compared;
 	size_t operands_count, compared_count;
@@ -117,7 +117,7 @@ gather(uint8_t *to, const struct fi_ioc *pieces, size_t count, size_t each)
 }
 
 static ssize_t
-post(struct endpoint *ep, const struct call *c)
+post(struct endpoint *ep, const struct atomic_call *c)
 {
 	const struct av_entry *peer = ep->av != NULL ? av_at(ep->av, c->peer) : NULL;
 	size_t each = atomic_bytes(c->op, c->type);
@@ -140,7 +140,7 @@ post(struct endpoint *ep, const struct call *c)
 		(c->family != FAMILY_WRITE &&
 			gather(NULL, c->results, c->results_count, each) != elements))
 		return -FI_EINVAL;
-	struct op *op = op_new(ep);
+	struct ofi_op *op = op_new(ep);
 
 	if (op == NULL || (sent > sizeof(op->few) && (op->copy = malloc(sent)) == NULL)) {
 		if (op != NULL)
@@ -180,7 +180,7 @@ post(struct endpoint *ep, const struct call *c)
 /* Post the operation with the domain locked. c.flags are the flags of this operation, and c.reports
  * is set here. */
 static ssize_t
-post_locked(struct fid_ep *fid, struct call c)
+post_locked(struct fid_ep *fid, struct atomic_call c)
 {
 	struct endpoint *ep = (struct endpoint *)fid;
 
@@ -204,7 +204,7 @@ write_pieces(struct fid_ep *fid, const struct fi_ioc *iov, void **desc, size_t c
 {
 	(void)desc;
 	return post_locked(fid,
-		(struct call){
+		(struct atomic_call){
 			.family = FAMILY_WRITE,
 			.operands = iov,
 			.operands_count = count,
@@ -233,7 +233,7 @@ write_inject(struct fid_ep *fid, const void *buf, size_t count, fi_addr_t to, ui
 {
 	struct endpoint *ep = (struct endpoint *)fid;
 	const struct fi_ioc iov = {(void *)(uintptr_t)buf, count};
-	const struct call c = {
+	const struct atomic_call c = {
 		.family = FAMILY_WRITE,
 		.operands = &iov,
 		.operands_count = 1,
@@ -252,7 +252,7 @@ write_inject(struct fid_ep *fid, const void *buf, size_t count, fi_addr_t to, ui
 }
 
 static ssize_t
-post_message(struct fid_ep *fid, struct call c, const struct fi_msg_atomic *msg)
+post_message(struct fid_ep *fid, struct atomic_call c, const struct fi_msg_atomic *msg)
 {
 	if (msg->rma_iov_count != 1)
 		return -FI_EINVAL;
@@ -270,7 +270,7 @@ post_message(struct fid_ep *fid, struct call c, const struct fi_msg_atomic *msg)
 static ssize_t
 write_message(struct fid_ep *fid, const struct fi_msg_atomic *msg, uint64_t flags)
 {
-	return post_message(fid, (struct call){.family = FAMILY_WRITE, .flags = flags}, msg);
+	return post_message(fid, (struct atomic_call){.family = FAMILY_WRITE, .flags = flags}, msg);
 }
 
 static ssize_t
@@ -281,7 +281,7 @@ fetch_pieces(struct fid_ep *fid, const struct fi_ioc *iov, void **desc, size_t c
 	(void)desc;
 	(void)result_desc;
 	return post_locked(fid,
-		(struct call){
+		(struct atomic_call){
 			.family = FAMILY_FETCH,
 			.operands = iov,
 			.operands_count = count,
@@ -315,7 +315,7 @@ fetch_message(struct fid_ep *fid, const struct fi_msg_atomic *msg, struct fi_ioc
 {
 	(void)result_desc;
 	return post_message(fid,
-		(struct call){
+		(struct atomic_call){
 			.family = FAMILY_FETCH,
 			.results = results,
 			.results_count = result_count,
@@ -334,7 +334,7 @@ compare_pieces(struct fid_ep *fid, const struct fi_ioc *iov, void **desc, size_t
 	(void)compare_desc;
 	(void)result_desc;
 	return post_locked(fid,
-		(struct call){
+		(struct atomic_call){
 			.family = FAMILY_COMPARE,
 			.operands = iov,
 			.operands_count = count,
@@ -373,7 +373,7 @@ compare_message(struct fid_ep *fid, const struct fi_msg_atomic *msg, const struc
 	(void)compare_desc;
 	(void)result_desc;
 	return post_message(fid,
-		(struct call){
+		(struct atomic_call){
 			.family = FAMILY_COMPARE,
 			.compared = compared,
 			.compared_count = compare_count,

@@ -8,7 +8,7 @@
 #include "op.h"
 
 int
-op_try(struct endpoint *ep, struct op *op)
+op_try(struct endpoint *ep, struct ofi_op *op)
 {
 	if (op->flags & FI_RECV)
 		return pmx_irecv(ep->ctx, &op->m, &op->request);
@@ -33,7 +33,7 @@ op_try(struct endpoint *ep, struct op *op)
 }
 
 void
-op_refused(struct endpoint *ep, struct op *op, int error)
+op_refused(struct endpoint *ep, struct ofi_op *op, int error)
 {
 	const struct pmx_status status = {.error = error};
 
@@ -43,7 +43,7 @@ op_refused(struct endpoint *ep, struct op *op, int error)
 }
 
 void
-op_begin(struct endpoint *ep, struct op *op, struct op_list *waiting)
+op_begin(struct endpoint *ep, struct ofi_op *op, struct ofi_op_list *waiting)
 {
 	int result = waiting->head != NULL ? -EAGAIN : op_try(ep, op);
 
@@ -56,9 +56,9 @@ op_begin(struct endpoint *ep, struct op *op, struct op_list *waiting)
 }
 
 void
-op_begin_waiting(struct endpoint *ep, struct op_list *waiting)
+op_begin_waiting(struct endpoint *ep, struct ofi_op_list *waiting)
 {
-	for (struct op *op; (op = waiting->head) != NULL;) {
+	for (struct ofi_op *op; (op = waiting->head) != NULL;) {
 		int result = op_try(ep, op);
 
 		if (is_busy(result))

@@ -70,7 +70,7 @@ take(struct cq *cq, uint8_t *to, size_t count, fi_addr_t *sources)
 	size_t n = 0;
 
 	for (; n < count && cq->tail != cq->head; n++) {
-		const struct completion *c = &cq->ring[cq->tail & cq->mask];
+		const struct ofi_completion *c = &cq->ring[cq->tail & cq->mask];
 
 		if (unlikely(c->err != 0))
 			return n != 0 ? (ssize_t)n : -FI_EAVAIL;
@@ -113,7 +113,7 @@ cq_read_error(struct fid_cq *fid, struct fi_cq_err_entry *e, uint64_t flags)
 
 	(void)flags;
 	domain_lock(cq->domain);
-	const struct completion *c = &cq->ring[cq->tail & cq->mask];
+	const struct ofi_completion *c = &cq->ring[cq->tail & cq->mask];
 
 	if (cq->tail != cq->head && c->err != 0) {
 		e->op_context = c->entry.op_context;

@@ -80,8 +80,8 @@ cut(struct iovec *iov, unsigned n, uint64_t len)
 }
 
 bool
-direct_read(struct endpoint *ep, const struct op *op, struct pmx_addr from, uint32_t incarnation,
-	uint64_t len, const struct direct_offer *offer)
+direct_read(struct endpoint *ep, const struct ofi_op *op, struct pmx_addr from,
+	uint32_t incarnation, uint64_t len, const struct direct_offer *offer)
 {
 	const struct address wanted = {from.node, from.context, incarnation, 0};
 	struct address name = {.zero = 1};

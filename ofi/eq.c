@@ -12,8 +12,8 @@
 
 #include "provider.h"
 
-struct event {
-	struct event *next;
+struct eq_event {
+	struct eq_event *next;
 	uint32_t kind;
 	size_t len;
 	uint8_t bytes[];
@@ -23,7 +23,7 @@ struct eq {
 	struct fid_eq fid;
 	struct fabric *fabric;
 	pthread_mutex_t lock;
-	struct event *head, *tail;
+	struct eq_event *head, *tail;
 	enum fi_wait_obj wait;
 	int fd; /* eventfd that is readable while there are events, or -1 */
 };
@@ -33,7 +33,7 @@ struct eq {
 static ssize_t
 take(struct eq *eq, uint32_t *kind, void *buf, size_t len, uint64_t flags)
 {
-	struct event *e = eq->head;
+	struct eq_event *e = eq->head;
 	uint64_t unused;
 
 	if (e == NULL)
@@ -78,7 +78,7 @@ static ssize_t
 eq_write(struct fid_eq *fid, uint32_t kind, const void *buf, size_t len, uint64_t flags)
 {
 	struct eq *eq = (struct eq *)fid;
-	struct event *e = flags == 0 ? malloc(sizeof(*e) + len) : NULL;
+	struct eq_event *e = flags == 0 ? malloc(sizeof(*e) + len) : NULL;
 
 	if (e == NULL)
 		return flags == 0 ? -FI_ENOMEM : -FI_EINVAL;
@@ -136,7 +136,7 @@ eq_close(struct fid *fid)
 {
 	struct eq *eq = (struct eq *)fid;
 
-	for (struct event *e = eq->head, *next; e != NULL; e = next) {
+	for (struct eq_event *e = eq->head, *next; e != NULL; e = next) {
 		next = e->next;
 		free(e);
 	}

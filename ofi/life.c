@@ -22,7 +22,7 @@
 #define ASKED_MAX 64 /* peers that are asked at once */
 
 /* An endpoint on which an operation waits. */
-struct peer {
+struct life_peer {
 	struct pmx_addr at;
 	uint32_t incarnation;
 };
@@ -30,29 +30,29 @@ struct peer {
 /* Return whether the operation waits for something of another endpoint, and set *p to that
  * endpoint. */
 static bool
-waits_for(const struct op *op, struct peer *p)
+waits_for(const struct ofi_op *op, struct life_peer *p)
 {
 	if (op->role == RMA_TRANSFER && op->begun) {
-		*p = (struct peer){op->m.peer, op->m.comm >> 2};
+		*p = (struct life_peer){op->m.peer, op->m.comm >> 2};
 		return true;
 	}
 	if (op->role == RMA_SERVICE && op->head.kind == RMA_WRITE_BULK) {
-		*p = (struct peer){op->m.peer, op->head.incarnation};
+		*p = (struct life_peer){op->m.peer, op->head.incarnation};
 		return true;
 	}
 	if (op->role == 0 && op->number != 0 && !op->asked) {
-		*p = (struct peer){op->m.peer, op->m.comm >> 2};
+		*p = (struct life_peer){op->m.peer, op->m.comm >> 2};
 		return true;
 	}
 	if (op->role == 0 && promise_is_awaited(op)) {
-		*p = (struct peer){op->promise.source, op->incarnation};
+		*p = (struct life_peer){op->promise.source, op->incarnation};
 		return true;
 	}
 	return false;
 }
 
 static inline bool
-same(const struct peer *a, const struct peer *b)
+same(const struct life_peer *a, const struct life_peer *b)
 {
 	return same_peer(a->at, b->at) && a->incarnation == b->incarnation;
 }
@@ -61,15 +61,15 @@ same(const struct peer *a, const struct peer *b)
 
 /* Peers that were asked in this look. */
 struct asked {
-	struct peer list[ASKED_MAX];
+	struct life_peer list[ASKED_MAX];
 	unsigned count;
 };
 
 static void
-look_at(struct endpoint *ep, struct op *op, void *arg)
+look_at(struct endpoint *ep, struct ofi_op *op, void *arg)
 {
 	struct asked *asked = arg;
-	struct peer p;
+	struct life_peer p;
 
 	if (!waits_for(op, &p))
 		return;
@@ -90,15 +90,15 @@ look_at(struct endpoint *ep, struct op *op, void *arg)
 /* ------------------------------------------------------------------ what comes of it */
 
 struct loss {
-	struct peer peer;
+	struct life_peer peer;
 	int error; /* negative errno */
 };
 
 static void
-lose(struct endpoint *ep, struct op *op, void *arg)
+lose(struct endpoint *ep, struct ofi_op *op, void *arg)
 {
 	const struct loss *loss = arg;
-	struct peer p;
+	struct life_peer p;
 
 	if (!waits_for(op, &p) || !same(&p, &loss->peer))
 		return;
@@ -117,7 +117,7 @@ lose(struct endpoint *ep, struct op *op, void *arg)
 }
 
 static void
-peer_is_gone(struct endpoint *ep, struct peer peer, int error)
+peer_is_gone(struct endpoint *ep, struct life_peer peer, int error)
 {
 	struct loss loss = {peer, error};
 
@@ -133,9 +133,9 @@ peer_is_gone(struct endpoint *ep, struct peer peer, int error)
 }
 
 void
-life_asked(struct endpoint *ep, struct op *op, const struct pmx_status *status)
+life_asked(struct endpoint *ep, struct ofi_op *op, const struct pmx_status *status)
 {
-	const struct peer peer = {op->m.peer, op->m.comm >> 2};
+	const struct life_peer peer = {op->m.peer, op->m.comm >> 2};
 
 	op_free(ep, op);
 	if (status->error != 0 && !ep->gone)
@@ -155,7 +155,7 @@ hear(struct endpoint *ep)
 	struct pmx_status status;
 
 	while (ask_take(ep, &any, &status)) {
-		const struct peer peer = {status.source, (uint32_t)status.immediate};
+		const struct life_peer peer = {status.source, (uint32_t)status.immediate};
 
 		peer_is_gone(ep, peer, -ECONNRESET);
 	}

@@ -31,7 +31,7 @@ send_general(struct endpoint *ep, struct pmx_matched *m, uint64_t flags, uint64_
 		return -FI_EOPBADSTATE;
 	if (ep->gone)
 		return -FI_ECONNABORTED;
-	struct op *op = op_take(ep);
+	struct ofi_op *op = op_take(ep);
 
 	if (op == NULL)
 		return -FI_ENOMEM;
@@ -180,11 +180,11 @@ set_source(const struct endpoint *ep, struct pmx_matched *m, fi_addr_t from, uin
 
 /* Take a free operation for the receive *m, and make it the cookie of *m. Return the operation, or
  * NULL if memory is short. */
-static inline struct op *
+static inline struct ofi_op *
 op_take_receive(struct endpoint *ep, struct pmx_matched *m, uint64_t flags, uint64_t kind,
 	void *context)
 {
-	struct op *op = op_take(ep);
+	struct ofi_op *op = op_take(ep);
 
 	if (unlikely(op == NULL))
 		return NULL;
@@ -204,7 +204,7 @@ receive_locked(struct endpoint *ep, struct pmx_matched *m, fi_addr_t from, uint6
 	uint64_t kind, void *context)
 {
 	ssize_t result = set_source(ep, m, from, kind);
-	struct op *op = result == 0 ? op_take_receive(ep, m, flags, kind, context) : NULL;
+	struct ofi_op *op = result == 0 ? op_take_receive(ep, m, flags, kind, context) : NULL;
 
 	if (unlikely(op == NULL))
 		return result != 0 ? result : -FI_ENOMEM;
@@ -254,7 +254,7 @@ static ssize_t
 receive_claimed(struct endpoint *ep, struct pmx_matched *m, pmx_request message, uint64_t flags,
 	uint64_t kind, void *context)
 {
-	struct op *op = op_take_receive(ep, m, flags, kind, context);
+	struct ofi_op *op = op_take_receive(ep, m, flags, kind, context);
 
 	if (op == NULL)
 		return -FI_ENOMEM;
@@ -361,7 +361,7 @@ endpoint_cancel(fid_t fid, void *context)
 	struct endpoint *ep = (struct endpoint *)fid;
 
 	domain_lock(ep->domain);
-	struct op *found = op_find_receive(ep, context);
+	struct ofi_op *found = op_find_receive(ep, context);
 
 	if (found != NULL && !found->begun) {
 		op_remove(&ep->receives, found);

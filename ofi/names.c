@@ -15,13 +15,13 @@
 
 /* Take the operations to that peer out of those that wait for an incarnation, and return them in
  * order. */
-static struct op_list
+static struct ofi_op_list
 take_those_of(struct endpoint *ep, struct pmx_addr peer)
 {
-	struct op_list all = ep->unnamed, taken = {NULL, NULL};
+	struct ofi_op_list all = ep->unnamed, taken = {NULL, NULL};
 
 	ep->unnamed = taken;
-	for (struct op *op = all.head, *next; op != NULL; op = next) {
+	for (struct ofi_op *op = all.head, *next; op != NULL; op = next) {
 		next = op->next;
 		op_append(same_peer(op->m.peer, peer) ? &taken : &ep->unnamed, op);
 	}
@@ -31,9 +31,9 @@ take_those_of(struct endpoint *ep, struct pmx_addr peer)
 void
 names_fail(struct endpoint *ep, struct pmx_addr peer, int error)
 {
-	struct op_list failed = take_those_of(ep, peer);
+	struct ofi_op_list failed = take_those_of(ep, peer);
 
-	for (struct op *op = failed.head, *next; op != NULL; op = next) {
+	for (struct ofi_op *op = failed.head, *next; op != NULL; op = next) {
 		next = op->next;
 		if (op->role == RMA_TRANSFER)
 			rma_fails(ep, op, error);
@@ -57,10 +57,10 @@ names_progress(struct endpoint *ep)
 
 		if (incarnation == 0 || incarnation >= OFI_UNNAMED)
 			continue;
-		struct op_list known = take_those_of(ep, status.source);
+		struct ofi_op_list known = take_those_of(ep, status.source);
 
 		av_name(ep->av, status.source, incarnation);
-		for (struct op *op = known.head, *next; op != NULL; op = next) {
+		for (struct ofi_op *op = known.head, *next; op != NULL; op = next) {
 			next = op->next;
 			op->m.comm = comm_of(incarnation, op->m.comm & 3);
 			if (op->role == RMA_TRANSFER)

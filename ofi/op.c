@@ -13,7 +13,7 @@
 
 struct op_chunk {
 	struct op_chunk *next;
-	struct op ops[CHUNK_OPS];
+	struct ofi_op ops[CHUNK_OPS];
 };
 
 /* ------------------------------------------------------------------ operations */
@@ -34,26 +34,27 @@ op_chunk_new(struct endpoint *ep)
 	return true;
 }
 
-struct op *
+struct ofi_op *
 op_new(struct endpoint *ep)
 {
-	struct op *op = op_take(ep);
+	struct ofi_op *op = op_take(ep);
 
 	if (likely(op != NULL)) {
-		*op = (struct op){.used = true};
+		*op = (struct ofi_op){.used = true};
 	}
 	return op;
 }
 
 bool
-op_number(struct endpoint *ep, struct op *op)
+op_number(struct endpoint *ep, struct ofi_op *op)
 {
 	struct promises *p = &ep->promises;
 
 	if (p->used + 1 >= p->room) {
 		uint32_t room = p->room ? p->room * 2 : 64;
-		struct op **ops = room <= NUMBERS_MAX ? realloc(p->ops, room * sizeof(struct op *))
-						      : NULL;
+		struct ofi_op **ops = room <= NUMBERS_MAX
+			? realloc(p->ops, room * sizeof(struct ofi_op *))
+			: NULL;
 
 		if (ops == NULL)
 			return false;
@@ -73,7 +74,7 @@ op_number(struct endpoint *ep, struct op *op)
 }
 
 void
-op_unnumber(struct endpoint *ep, struct op *op)
+op_unnumber(struct endpoint *ep, struct ofi_op *op)
 {
 	struct promises *p = &ep->promises;
 
@@ -105,7 +106,7 @@ op_free_all(struct endpoint *ep)
 }
 
 void
-op_each(struct endpoint *ep, void (*call)(struct endpoint *, struct op *, void *), void *arg)
+op_each(struct endpoint *ep, void (*call)(struct endpoint *, struct ofi_op *, void *), void *arg)
 {
 	for (struct op_chunk *c = ep->chunks; c != NULL; c = c->next) {
 		for (unsigned i = 0; i < CHUNK_OPS; i++) {
@@ -115,12 +116,12 @@ op_each(struct endpoint *ep, void (*call)(struct endpoint *, struct op *, void *
 	}
 }
 
-struct op *
+struct ofi_op *
 op_find_receive(const struct endpoint *ep, const void *context)
 {
 	for (struct op_chunk *c = ep->chunks; c != NULL; c = c->next) {
 		for (unsigned i = 0; i < CHUNK_OPS; i++) {
-			struct op *op = &c->ops[i];
+			struct ofi_op *op = &c->ops[i];
 
 			if (op->used && !op->silent && op->context == context &&
 				op->flags & FI_RECV)
@@ -131,7 +132,7 @@ op_find_receive(const struct endpoint *ep, const void *context)
 }
 
 void
-op_append(struct op_list *l, struct op *op)
+op_append(struct ofi_op_list *l, struct ofi_op *op)
 {
 	op->next = NULL;
 	if (l->head == NULL)
@@ -142,7 +143,7 @@ op_append(struct op_list *l, struct op *op)
 }
 
 void
-op_prepend(struct op_list *l, struct op *op)
+op_prepend(struct ofi_op_list *l, struct ofi_op *op)
 {
 	op->next = l->head;
 	if (l->head == NULL)
@@ -151,9 +152,9 @@ op_prepend(struct op_list *l, struct op *op)
 }
 
 void
-op_remove(struct op_list *l, struct op *op)
+op_remove(struct ofi_op_list *l, struct ofi_op *op)
 {
-	struct op *before = NULL, *at = l->head;
+	struct ofi_op *before = NULL, *at = l->head;
 
 	for (; at != NULL && at != op; at = at->next)
 		before = at;
@@ -168,7 +169,7 @@ op_remove(struct op_list *l, struct op *op)
 }
 
 void
-op_keep(struct op *op, const struct pmx_matched *m)
+op_keep(struct ofi_op *op, const struct pmx_matched *m)
 {
 	op->m = *m;
 	if (m->iov != NULL) {
@@ -178,7 +179,7 @@ op_keep(struct op *op, const struct pmx_matched *m)
 }
 
 bool
-op_keep_bytes(struct op *op)
+op_keep_bytes(struct ofi_op *op)
 {
 	const struct iovec one = {op->m.data, op->m.len};
 	const struct iovec *iov = op->m.iov != NULL ? op->m.iov : &one;
@@ -207,7 +208,7 @@ static bool
 ring_grow(struct cq *cq)
 {
 	uint32_t places = (cq->mask + 1) * 2;
-	struct completion *ring = malloc(places * sizeof(*ring));
+	struct ofi_completion *ring = malloc(places * sizeof(*ring));
 
 	if (ring == NULL)
 		return false;
@@ -219,7 +220,7 @@ ring_grow(struct cq *cq)
 	return true;
 }
 
-struct completion *
+struct ofi_completion *
 completion_new(struct cq *cq)
 {
 	if (unlikely(cq->head - cq->tail > cq->mask) && !ring_grow(cq))
@@ -238,13 +239,13 @@ completion_fail(const struct endpoint *ep, uint64_t flags, void *context, void *
 	const struct pmx_status *status, int error)
 {
 	struct cq *cq = completion_cq(ep, flags);
-	struct completion *c = cq != NULL ? completion_new(cq) : NULL;
+	struct ofi_completion *c = cq != NULL ? completion_new(cq) : NULL;
 	bool truncated = error == -EMSGSIZE && flags & FI_RECV;
 
 	completion_count(ep, flags, true);
 	if (c == NULL)
 		return;
-	*c = (struct completion){
+	*c = (struct ofi_completion){
 		.entry.op_context = context,
 		.entry.flags = flags,
 		.entry.buf = buf,
@@ -260,7 +261,7 @@ completion_fail(const struct endpoint *ep, uint64_t flags, void *context, void *
 }
 
 void
-op_succeeds(struct endpoint *ep, struct op *op)
+op_succeeds(struct endpoint *ep, struct ofi_op *op)
 {
 	completion_count(ep, op->flags, false);
 	if (op->reports)
@@ -269,7 +270,7 @@ op_succeeds(struct endpoint *ep, struct op *op)
 }
 
 void
-op_fails(struct endpoint *ep, struct op *op, int error)
+op_fails(struct endpoint *ep, struct ofi_op *op, int error)
 {
 	completion_fail(ep, op->flags, op->context, NULL, 0, NULL, error);
 	op_free(ep, op);

@@ -23,12 +23,12 @@ bool op_chunk_new(struct endpoint *ep);
 
 /* Take a free operation for a message, with the fields reset that a message of the application
  * does not set, or NULL if memory is short. */
-static inline struct op *
+static inline struct ofi_op *
 op_take(struct endpoint *ep)
 {
 	if (unlikely(ep->free == NULL) && !op_chunk_new(ep))
 		return NULL;
-	struct op *op = ep->free;
+	struct ofi_op *op = ep->free;
 
 	ep->free = op->next;
 	op->used = true;
@@ -48,17 +48,17 @@ op_take(struct endpoint *ep)
 }
 
 /* Return an operation with nothing set but `used`, or NULL if memory is short. */
-struct op *op_new(struct endpoint *ep);
+struct ofi_op *op_new(struct endpoint *ep);
 /* Free all memory of the endpoint's operations. */
 void op_free_all(struct endpoint *ep);
 /* Give a send a number by which it can be promised; false if all are in use, or memory is short. */
-bool op_number(struct endpoint *ep, struct op *op);
+bool op_number(struct endpoint *ep, struct ofi_op *op);
 /* Give the number back. */
-void op_unnumber(struct endpoint *ep, struct op *op);
+void op_unnumber(struct endpoint *ep, struct ofi_op *op);
 
 /* Give back an operation, with its copied bytes and the number by which it was promised. */
 static inline void
-op_free(struct endpoint *ep, struct op *op)
+op_free(struct endpoint *ep, struct ofi_op *op)
 {
 	if (unlikely(op->copy != NULL))
 		free(op->copy);
@@ -71,14 +71,15 @@ op_free(struct endpoint *ep, struct op *op)
 }
 
 /* Call `call` for each operation that is in use; it may end the operation. */
-void op_each(struct endpoint *ep, void (*call)(struct endpoint *, struct op *, void *), void *arg);
+void op_each(struct endpoint *ep, void (*call)(struct endpoint *, struct ofi_op *, void *),
+	void *arg);
 /* Return a receive that the application posted with that context, or NULL. */
-struct op *op_find_receive(const struct endpoint *ep, const void *context);
+struct ofi_op *op_find_receive(const struct endpoint *ep, const void *context);
 
 /* Put an operation at the end of a list, or at its beginning, or take it out if it is there. */
-void op_append(struct op_list *l, struct op *op);
-void op_prepend(struct op_list *l, struct op *op);
-void op_remove(struct op_list *l, struct op *op);
+void op_append(struct ofi_op_list *l, struct ofi_op *op);
+void op_prepend(struct ofi_op_list *l, struct ofi_op *op);
+void op_remove(struct ofi_op_list *l, struct ofi_op *op);
 
 /* Count the bytes of a message's pieces. */
 static inline uint64_t
@@ -93,10 +94,10 @@ bytes_of(const struct iovec *iov, size_t count)
 
 /* Copy the message into the operation, with the list of its pieces: libpmx borrows that until the
  * operation has ended, and what waits is begun later. */
-void op_keep(struct op *op, const struct pmx_matched *m);
+void op_keep(struct ofi_op *op, const struct pmx_matched *m);
 /* Gather the bytes of op->m in a copy, since the caller may change them; false if memory is
  * short. */
-bool op_keep_bytes(struct op *op);
+bool op_keep_bytes(struct ofi_op *op);
 
 /* Say whether libpmx may take later what it refused now. */
 static inline bool
@@ -109,7 +110,7 @@ is_busy(int result)
 
 /* Return a place at the end of the queue, whose fields the caller sets, or NULL if memory is
  * short. */
-struct completion *completion_new(struct cq *cq);
+struct ofi_completion *completion_new(struct cq *cq);
 
 /* Return the queue to which operations with those flags report, or NULL. */
 static inline struct cq *
@@ -140,7 +141,7 @@ completion_put(const struct endpoint *ep, uint64_t flags, void *context, void *b
 	const struct pmx_status *status)
 {
 	struct cq *cq = completion_cq(ep, flags);
-	struct completion *c = cq != NULL ? completion_new(cq) : NULL;
+	struct ofi_completion *c = cq != NULL ? completion_new(cq) : NULL;
 
 	if (unlikely(c == NULL)) {
 		if (cq != NULL)
@@ -173,7 +174,7 @@ void completion_fail(const struct endpoint *ep, uint64_t flags, void *context, v
 	size_t room, const struct pmx_status *status, int error);
 
 /* End the operation with a success, or with an error (negative errno of libpmx). */
-void op_succeeds(struct endpoint *ep, struct op *op);
-void op_fails(struct endpoint *ep, struct op *op, int error);
+void op_succeeds(struct endpoint *ep, struct ofi_op *op);
+void op_fails(struct endpoint *ep, struct ofi_op *op, int error);
 
 #endif

@@ -29,20 +29,20 @@ pieces_apply(const struct endpoint *ep, uint16_t node, uint64_t len)
 }
 
 static bool
-is_send(const struct op *op)
+is_send(const struct ofi_op *op)
 {
 	return (op->flags & FI_SEND) != 0;
 }
 
 static uint64_t
-bytes_in_all(const struct op *op)
+bytes_in_all(const struct ofi_op *op)
 {
 	return is_send(op) ? op->len : op->promise.len;
 }
 
 /* Set the place of a piece: [at, at + len) of the message, as far as it has one here. */
 static void
-place(const struct op *op, uint64_t at, uint64_t len, struct op *piece)
+place(const struct ofi_op *op, uint64_t at, uint64_t len, struct ofi_op *piece)
 {
 	const struct iovec one = {is_send(op) ? op->m.data : op->buf, op->len};
 	const struct iovec *all = &one;
@@ -76,11 +76,11 @@ place(const struct op *op, uint64_t at, uint64_t len, struct op *piece)
 
 /* Begin the next piece. Return 0, or an error: is_busy() says whether there is only no room now. */
 static int
-begin_one(struct endpoint *ep, struct op *op)
+begin_one(struct endpoint *ep, struct ofi_op *op)
 {
 	const uint64_t left = bytes_in_all(op) - op->pieces_at;
 	const uint64_t len = left < PIECE_BYTES ? left : PIECE_BYTES;
-	struct op *piece = op_take(ep);
+	struct ofi_op *piece = op_take(ep);
 
 	if (piece == NULL)
 		return -EAGAIN;
@@ -112,7 +112,7 @@ begin_one(struct endpoint *ep, struct op *op)
 }
 
 bool
-pieces_begin(struct endpoint *ep, struct op *op)
+pieces_begin(struct endpoint *ep, struct ofi_op *op)
 {
 	op->pieces_wait = false;
 	while (op->pieces_out < PIECES_OUT && op->pieces_at < bytes_in_all(op)) {
@@ -131,7 +131,7 @@ pieces_begin(struct endpoint *ep, struct op *op)
 
 /* Return how a piece has ended: 0, or a negative errno. What is cut is told of the whole. */
 static int
-result_of(const struct op *piece, const struct pmx_status *status)
+result_of(const struct ofi_op *piece, const struct pmx_status *status)
 {
 	if (status->error != 0)
 		return status->error == -EMSGSIZE ? 0 : status->error;
@@ -139,9 +139,9 @@ result_of(const struct op *piece, const struct pmx_status *status)
 }
 
 bool
-piece_ended(struct endpoint *ep, struct op *piece, const struct pmx_status *status)
+piece_ended(struct endpoint *ep, struct ofi_op *piece, const struct pmx_status *status)
 {
-	struct op *op = piece->whole;
+	struct ofi_op *op = piece->whole;
 	const int error = result_of(piece, status);
 
 	op_free(ep, piece);
@@ -156,14 +156,14 @@ piece_ended(struct endpoint *ep, struct op *piece, const struct pmx_status *stat
 }
 
 static void
-cancel_one(struct endpoint *ep, struct op *op, void *whole)
+cancel_one(struct endpoint *ep, struct ofi_op *op, void *whole)
 {
 	if (op->role == MESSAGE_PIECE && op->whole == whole)
 		pmx_cancel(ep->ctx, op->request);
 }
 
 void
-pieces_cancel(struct endpoint *ep, struct op *op)
+pieces_cancel(struct endpoint *ep, struct ofi_op *op)
 {
 	/* nobody will send the rest */
 	op->pieces_at = bytes_in_all(op);

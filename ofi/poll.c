@@ -6,7 +6,7 @@
 
 #include "provider.h"
 
-struct member {
+struct poll_member {
 	struct fid *fid;
 	uint64_t seen; /* of a counter: what it and its errors were when they were last told */
 };
@@ -14,11 +14,11 @@ struct member {
 struct poll_set {
 	struct fid_poll fid;
 	struct domain *domain;
-	struct member *members;
+	struct poll_member *members;
 	int count;
 };
 
-static struct member *
+static struct poll_member *
 member_of(const struct poll_set *p, const struct fid *fid)
 {
 	for (int i = 0; i < p->count; i++) {
@@ -45,13 +45,13 @@ poll_add(struct fid_poll *fid, struct fid *event_fid, uint64_t flags)
 	if (flags != 0 || users_of(event_fid) == NULL)
 		return -FI_EINVAL;
 	domain_lock(p->domain);
-	struct member *m = member_of(p, event_fid) == NULL
+	struct poll_member *m = member_of(p, event_fid) == NULL
 		? realloc(p->members, (size_t)(p->count + 1) * sizeof(*m))
 		: NULL;
 
 	if (m != NULL) {
 		p->members = m;
-		m[p->count++] = (struct member){.fid = event_fid};
+		m[p->count++] = (struct poll_member){.fid = event_fid};
 		atomic_fetch_add(users_of(event_fid), 1);
 	} else if (member_of(p, event_fid) == NULL) {
 		result = -FI_ENOMEM;
@@ -68,7 +68,7 @@ poll_del(struct fid_poll *fid, struct fid *event_fid, uint64_t flags)
 	if (flags != 0)
 		return -FI_EINVAL;
 	domain_lock(p->domain);
-	struct member *m = member_of(p, event_fid);
+	struct poll_member *m = member_of(p, event_fid);
 
 	if (m != NULL) {
 		atomic_fetch_sub(users_of(event_fid), 1);
@@ -81,7 +81,7 @@ poll_del(struct fid_poll *fid, struct fid *event_fid, uint64_t flags)
 /* Make progress, then return whether there is something to tell: a queue has something to read, or
  * a counter has changed since it was told last. */
 static bool
-has_news(struct member *m)
+has_news(struct poll_member *m)
 {
 	if (m->fid->fclass == FI_CLASS_CQ)
 		return cq_has_some((struct cq *)m->fid);

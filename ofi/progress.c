@@ -12,7 +12,7 @@
 
 /* End one message of a FI_MULTI_RECV operation, which goes on with the rest of its memory. */
 static void
-multi_ended(struct endpoint *ep, struct op *op, const struct pmx_status *status)
+multi_ended(struct endpoint *ep, struct ofi_op *op, const struct pmx_status *status)
 {
 	size_t got = status->len < op->len ? status->len : op->len;
 	void *buf = op->buf;
@@ -41,19 +41,19 @@ multi_ended(struct endpoint *ep, struct op *op, const struct pmx_status *status)
 	op_begin(ep, op, &ep->receives);
 }
 
-static void late_ended(struct endpoint *ep, struct op *op);
-static void whole_ended(struct endpoint *ep, struct op *op);
+static void late_ended(struct endpoint *ep, struct ofi_op *op);
+static void whole_ended(struct endpoint *ep, struct ofi_op *op);
 
 /* End an operation that is no plain one. false: it is to end as others do, with *status. */
 static __attribute__((noinline)) bool
-special_ended(struct endpoint *ep, struct op *op, struct pmx_status *status)
+special_ended(struct endpoint *ep, struct ofi_op *op, struct pmx_status *status)
 {
 	if (op->role == LIFE_PING) {
 		life_asked(ep, op, status);
 		return true;
 	}
 	if (op->role == MESSAGE_PIECE) {
-		struct op *whole = op->whole;
+		struct ofi_op *whole = op->whole;
 
 		if (piece_ended(ep, op, status))
 			whole_ended(ep, whole);
@@ -96,7 +96,7 @@ special_ended(struct endpoint *ep, struct op *op, struct pmx_status *status)
 
 /* End an operation as libpmx says, by a completion if it reports. */
 static inline void
-op_ended(struct endpoint *ep, struct op *op, struct pmx_status *status)
+op_ended(struct endpoint *ep, struct ofi_op *op, struct pmx_status *status)
 {
 	if (unlikely((status->flags & PMX_IMMEDIATE || op->late || op->silent || op->role != 0)) &&
 		special_ended(ep, op, status))
@@ -119,7 +119,7 @@ op_ended(struct endpoint *ep, struct op *op, struct pmx_status *status)
 
 /* End a receive whose message was a promise, and whose bytes are there now. */
 static void
-late_ended(struct endpoint *ep, struct op *op)
+late_ended(struct endpoint *ep, struct ofi_op *op)
 {
 	struct pmx_status status = {
 		.source = op->promise.source,
@@ -132,7 +132,7 @@ late_ended(struct endpoint *ep, struct op *op)
 
 /* End a message all of whose pieces have ended. */
 static void
-whole_ended(struct endpoint *ep, struct op *op)
+whole_ended(struct endpoint *ep, struct ofi_op *op)
 {
 	struct pmx_status status = {.error = op->error};
 
@@ -144,7 +144,7 @@ whole_ended(struct endpoint *ep, struct op *op)
 
 /* End an operation for op_each(). error: points to an int, a positive FI_ errno. */
 static void
-fail_one(struct endpoint *ep, struct op *op, void *error)
+fail_one(struct endpoint *ep, struct ofi_op *op, void *error)
 {
 	struct pmx_status status = {.error = -*(const int *)error};
 
@@ -203,7 +203,7 @@ endpoint_progress(struct endpoint *ep)
 	}
 	for (int i = 0; i < n; i++) {
 		if (likely(ended[i].cookie > OFI_COOKIE_GO))
-			op_ended(ep, (struct op *)(uintptr_t)ended[i].cookie, &ended[i].status);
+			op_ended(ep, (struct ofi_op *)(uintptr_t)ended[i].cookie, &ended[i].status);
 		else if (ended[i].cookie == OFI_COOKIE_GO)
 			promise_go(ep, &ended[i].status);
 	}
@@ -211,7 +211,7 @@ endpoint_progress(struct endpoint *ep)
 	if (unlikely(ep->unnamed.head != NULL))
 		names_progress(ep);
 	if (unlikely(ep->late.head != NULL || ep->promises.used != 0)) {
-		for (struct op *op; (op = promise_progress(ep)) != NULL;)
+		for (struct ofi_op *op; (op = promise_progress(ep)) != NULL;)
 			late_ended(ep, op);
 	}
 	if (unlikely(rma_waits(ep)))

@@ -50,7 +50,7 @@ await_go(struct endpoint *ep)
 }
 
 bool
-promise_is_direct(const struct endpoint *ep, const struct op *op)
+promise_is_direct(const struct endpoint *ep, const struct ofi_op *op)
 {
 	return op->is_long && ep->longs > 1 && op->number == 0 && !op->asked &&
 		op->m.peer.node == ep->name.node && op->m.peer.context < 1024 &&
@@ -58,7 +58,7 @@ promise_is_direct(const struct endpoint *ep, const struct op *op)
 }
 
 int
-promise_send(struct endpoint *ep, struct op *op)
+promise_send(struct endpoint *ep, struct ofi_op *op)
 {
 	struct direct_offer offer;
 	struct pmx_matched control = {
@@ -101,7 +101,7 @@ void
 promise_go(struct endpoint *ep, const struct pmx_status *status)
 {
 	uint32_t number = status->tag & TAG_NUMBER;
-	struct op *op = number < ep->promises.room ? ep->promises.ops[number] : NULL;
+	struct ofi_op *op = number < ep->promises.room ? ep->promises.ops[number] : NULL;
 
 	ep->promises.awaits = false;
 	if (status->error == 0 && op != NULL && !op->asked && op->begun &&
@@ -162,7 +162,7 @@ enum { STEP_TAKE, STEP_POST, STEP_ASK, STEP_WAIT, STEP_TELL, STEP_THERE };
 /* Take the message that came before the promise. If its sender is on this host, read the bytes from
  * its memory as well, where that can be. Return 0, or an error as of pmx_irecv(). */
 static int
-take_details(struct endpoint *ep, struct op *op)
+take_details(struct endpoint *ep, struct ofi_op *op)
 {
 	struct direct_offer offer = {.pieces = 0};
 	struct pmx_matched m = details_of(ep, &op->promise);
@@ -193,14 +193,14 @@ take_details(struct endpoint *ep, struct op *op)
 }
 
 bool
-promise_is_awaited(const struct op *op)
+promise_is_awaited(const struct ofi_op *op)
 {
 	return op->late && op->step == STEP_WAIT;
 }
 
 /* Do what is next for a late receive; false if there is no room for it now. */
 static bool
-step(struct endpoint *ep, struct op *op)
+step(struct endpoint *ep, struct ofi_op *op)
 {
 	struct pmx_matched m;
 	int result = 0;
@@ -254,7 +254,7 @@ step(struct endpoint *ep, struct op *op)
 }
 
 enum promise
-promise_take(struct endpoint *ep, struct op *op, const struct pmx_status *status)
+promise_take(struct endpoint *ep, struct ofi_op *op, const struct pmx_status *status)
 {
 	op->promise = *status;
 	if (!promise_details(ep, &op->promise, &op->incarnation))
@@ -271,12 +271,12 @@ promise_take(struct endpoint *ep, struct op *op, const struct pmx_status *status
 	return op->step == STEP_THERE ? PROMISE_THERE : PROMISE_AWAITED;
 }
 
-struct op *
+struct ofi_op *
 promise_progress(struct endpoint *ep)
 {
 	if (unlikely(ep->promises.used != 0 && !ep->promises.awaits))
 		await_go(ep);
-	for (struct op *op; (op = ep->late.head) != NULL && step(ep, op);) {
+	for (struct ofi_op *op; (op = ep->late.head) != NULL && step(ep, op);) {
 		ep->late.head = op->next;
 		if (op->step == STEP_THERE)
 			return op;

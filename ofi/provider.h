@@ -143,7 +143,7 @@ struct av {
 };
 
 /* A completion, or an error if err is not 0. */
-struct completion {
+struct ofi_completion {
 	struct fi_cq_tagged_entry entry;
 	fi_addr_t source;
 	size_t olen;
@@ -154,7 +154,7 @@ struct cq {
 	struct fid_cq fid;
 	struct domain *domain;
 	size_t entry_bytes; /* of its format */
-	struct completion *ring;
+	struct ofi_completion *ring;
 	uint32_t head, tail, mask; /* positions grow for ever; mask + 1 completions have room */
 	struct reporters endpoints;
 	enum fi_wait_obj wait;
@@ -212,20 +212,20 @@ struct rma_head {
 };
 
 /* An operation that has not ended. */
-struct op {
-	struct op *next; /* in the endpoint's list: free, or waiting to begin */
-	void *context;   /* the caller's */
-	uint64_t flags;  /* of its completion: FI_SEND or FI_RECV, FI_MSG or FI_TAGGED */
-	void *buf;       /* receive: where its bytes go */
-	size_t len;      /* ... and how many; send: bytes of the message */
-	bool used;       /* begun or waiting */
-	bool begun;      /* libpmx has it */
-	bool reports;    /* a success is a completion */
-	bool multi;      /* FI_MULTI_RECV: takes messages until its memory is used up */
-	bool cancelled;  /* fi_cancel() was called: a multi one does not go on */
-	bool silent;     /* neither a success nor an error is told */
-	bool is_long;    /* it is counted in endpoint.longs */
-	uint8_t pieces;  /* receive: of iov, 0: buf */
+struct ofi_op {
+	struct ofi_op *next; /* in the endpoint's list: free, or waiting to begin */
+	void *context;       /* the caller's */
+	uint64_t flags;      /* of its completion: FI_SEND or FI_RECV, FI_MSG or FI_TAGGED */
+	void *buf;           /* receive: where its bytes go */
+	size_t len;          /* ... and how many; send: bytes of the message */
+	bool used;           /* begun or waiting */
+	bool begun;          /* libpmx has it */
+	bool reports;        /* a success is a completion */
+	bool multi;          /* FI_MULTI_RECV: takes messages until its memory is used up */
+	bool cancelled;      /* fi_cancel() was called: a multi one does not go on */
+	bool silent;         /* neither a success nor an error is told */
+	bool is_long;        /* it is counted in endpoint.longs */
+	uint8_t pieces;      /* receive: of iov, 0: buf */
 	/* promise.c; send: */
 	uint16_t number; /* it is promised by that number; 0: it is not */
 	bool asked;      /* ... and its receiver has asked for it */
@@ -249,36 +249,36 @@ struct op {
 	uint8_t few[OFI_FEW]; /* operands */
 	bool seen;            /* it has waited since the last look (life.c) */
 	/* pieces.c; of a whole message: */
-	uint64_t pieces_at; /* bytes whose pieces have begun */
-	uint8_t pieces_out; /* pieces under way */
-	bool pieces_wait;   /* for room: it is in the list `ready` or `late` of the endpoint */
-	struct op *whole;   /* of a piece */
+	uint64_t pieces_at;   /* bytes whose pieces have begun */
+	uint8_t pieces_out;   /* pieces under way */
+	bool pieces_wait;     /* for room: it is in the list `ready` or `late` of the endpoint */
+	struct ofi_op *whole; /* of a piece */
 };
 
-struct op_list {
-	struct op *head, *tail;
+struct ofi_op_list {
+	struct ofi_op *head, *tail;
 };
 
 struct op_chunk;
 
 /* Sends that are promised, by their numbers. */
 struct promises {
-	struct op **ops; /* array of room */
+	struct ofi_op **ops; /* array of room */
 	uint32_t room, used, last;
 	pmx_request asks; /* the receive of what asks for them */
 	bool awaits;      /* ... is posted */
 };
 
 /* Transfers of remote memory under way, by their numbers. */
-struct transfers {
-	struct op **ops; /* array of room */
-	uint16_t *uses;  /* of each place: distinguishes late answers */
+struct ofi_transfers {
+	struct ofi_op **ops; /* array of room */
+	uint16_t *uses;      /* of each place: distinguishes late answers */
 	uint32_t room, used, last;
 	uint32_t bulks; /* of those, that bring or take their bytes in messages of their own */
-	struct op_list waiting; /* to begin */
-	struct op_list serving; /* for others: wait for room for their next step */
-	struct op_list posted;  /* receives of messages about remote memory, in order */
-	struct op_list idle;    /* ... that could not be posted yet */
+	struct ofi_op_list waiting; /* to begin */
+	struct ofi_op_list serving; /* for others: wait for room for their next step */
+	struct ofi_op_list posted;  /* receives of messages about remote memory, in order */
+	struct ofi_op_list idle;    /* ... that could not be posted yet */
 };
 
 /* The kinds of operations that an endpoint's counters count. */
@@ -310,15 +310,16 @@ struct endpoint {
 	bool armed;  /* pmx_before_select() was called */
 	bool gone;   /* the primary has ended */
 	bool orders; /* transfers of remote memory take effect in order */
-	struct op *free;
+	struct ofi_op *free;
 	struct op_chunk *chunks;
-	struct op_list sends, receives; /* waiting to begin */
-	struct op_list unnamed;         /* sends and transfers, for ask.c */
-	struct op_list ready;           /* promised sends that were asked for, waiting to begin */
-	struct op_list late;            /* receives of promises, waiting for room for their next
-					 * step */
+	struct ofi_op_list sends, receives; /* waiting to begin */
+	struct ofi_op_list unnamed;         /* sends and transfers, for ask.c */
+	struct ofi_op_list ready;           /* promised sends that were asked for, waiting to
+					     * begin */
+	struct ofi_op_list late;            /* receives of promises, waiting for room for their next
+					     * step */
 	struct promises promises;
-	struct transfers transfers;
+	struct ofi_transfers transfers;
 	struct {
 		int64_t next;     /* look, ms */
 		uint32_t turns;   /* of progress */
@@ -504,22 +505,22 @@ ssize_t endpoint_cancel(fid_t fid, void *context);
 /* ------------------------------------------------------------------ begin.c */
 
 /* Give a send or receive to libpmx. 0, or an error: is_busy() says whether to try again later. */
-int op_try(struct endpoint *ep, struct op *op);
+int op_try(struct endpoint *ep, struct ofi_op *op);
 /* Begin an operation whose message is in op->m, or let it wait in the list; what fails ends. */
-void op_begin(struct endpoint *ep, struct op *op, struct op_list *waiting);
+void op_begin(struct endpoint *ep, struct ofi_op *op, struct ofi_op_list *waiting);
 /* Begin what waits in the list, until libpmx takes no more. */
-void op_begin_waiting(struct endpoint *ep, struct op_list *waiting);
+void op_begin_waiting(struct endpoint *ep, struct ofi_op_list *waiting);
 /* End an operation that did not begin: negative errno. */
-void op_refused(struct endpoint *ep, struct op *op, int error);
+void op_refused(struct endpoint *ep, struct ofi_op *op, int error);
 
 /* ------------------------------------------------------------------ promise.c */
 
 /* Promise a message that libpmx does not take now. Return 0, or an error as of pmx_isend(). After
  * one that says to try again later (is_busy()), call this for the same message before any other. */
-int promise_send(struct endpoint *ep, struct op *op);
+int promise_send(struct endpoint *ep, struct ofi_op *op);
 /* Return whether the receiver itself could read the bytes of a send, so that they are to be
  * promised at once. */
-bool promise_is_direct(const struct endpoint *ep, const struct op *op);
+bool promise_is_direct(const struct endpoint *ep, const struct ofi_op *op);
 /* Handle the end of the receive with OFI_COOKIE_GO: its message asks for the bytes of a promise, or
  * says that the receiver has read them. */
 void promise_go(struct endpoint *ep, const struct pmx_status *status);
@@ -530,15 +531,15 @@ enum promise {
 };
 
 /* Begin to fetch the bytes of a promise, which the receive took. */
-enum promise promise_take(struct endpoint *ep, struct op *op, const struct pmx_status *status);
+enum promise promise_take(struct endpoint *ep, struct ofi_op *op, const struct pmx_status *status);
 /* Set the length in a promise's status, which lacks it, and *incarnation to that of its sender.
  * Return false if it is no promise. */
 bool promise_details(struct endpoint *ep, struct pmx_status *promise, uint32_t *incarnation);
 /* Return whether the receive waits for the bytes of a promise, and its sender has been told. */
-bool promise_is_awaited(const struct op *op);
+bool promise_is_awaited(const struct ofi_op *op);
 /* Do what had to wait. Returns a receive whose bytes are there now, for its end, or NULL: no
  * further one. */
-struct op *promise_progress(struct endpoint *ep);
+struct ofi_op *promise_progress(struct endpoint *ep);
 
 /* ------------------------------------------------------------------ pieces.c */
 
@@ -546,12 +547,12 @@ struct op *promise_progress(struct endpoint *ep);
 bool pieces_apply(const struct endpoint *ep, uint16_t node, uint64_t len);
 /* Begin as many pieces of a message as may be under way. Return whether they are; false: call this
  * again later, as op->pieces_wait says, too. */
-bool pieces_begin(struct endpoint *ep, struct op *op);
+bool pieces_begin(struct endpoint *ep, struct ofi_op *op);
 /* Free a piece that has ended, and go on with its message. Return whether the message has ended:
  * with op->error. */
-bool piece_ended(struct endpoint *ep, struct op *piece, const struct pmx_status *status);
+bool piece_ended(struct endpoint *ep, struct ofi_op *piece, const struct pmx_status *status);
 /* Cancel the pieces of a receive. */
-void pieces_cancel(struct endpoint *ep, struct op *op);
+void pieces_cancel(struct endpoint *ep, struct ofi_op *op);
 
 /* ------------------------------------------------------------------ direct.c */
 
@@ -570,7 +571,7 @@ void direct_describe(const struct endpoint *ep, const struct pmx_matched *m,
 	struct direct_offer *offer);
 /* Copy the bytes from the sender's memory to that of the operation, as many as fit. Return false if
  * it cannot be done; the bytes of the operation's memory are undefined then. */
-bool direct_read(struct endpoint *ep, const struct op *op, struct pmx_addr from,
+bool direct_read(struct endpoint *ep, const struct ofi_op *op, struct pmx_addr from,
 	uint32_t incarnation, uint64_t len, const struct direct_offer *offer);
 
 /* ------------------------------------------------------------------ mr.c, rma.c, atomic.c */
@@ -597,12 +598,12 @@ int rma_enable(struct endpoint *ep);
  * incarnation; op->m with what is sent; op->buf, len, pieces and iov with what is read; and
  * op->context, flags and reports. injected: the application may change the bytes as soon as this
  * returns. Return 0 or -FI_ENOMEM. */
-ssize_t rma_begin(struct endpoint *ep, struct op *op, bool injected);
+ssize_t rma_begin(struct endpoint *ep, struct ofi_op *op, bool injected);
 /* Fail an own transfer that cannot go on. error: negative errno. If libpmx has its bytes, it ends
  * when those come back. */
-void rma_fails(struct endpoint *ep, struct op *op, int error);
+void rma_fails(struct endpoint *ep, struct ofi_op *op, int error);
 /* Handle an operation of rma.c that libpmx has ended. */
-void rma_ended(struct endpoint *ep, struct op *op, const struct pmx_status *status);
+void rma_ended(struct endpoint *ep, struct ofi_op *op, const struct pmx_status *status);
 /* Begin what had to wait for room: receives, what is done for others, and own transfers. */
 void rma_progress(struct endpoint *ep);
 /* Return whether a transfer or a receive waits for room, of which nothing tells. */
@@ -625,7 +626,7 @@ void automatic_end(struct domain *d);
 /* Ask whether that incarnation is there; 0: which one is. */
 void ask_send(struct endpoint *ep, struct pmx_addr peer, uint32_t incarnation);
 /* Let the operation wait until its peer has told its incarnation. */
-void ask_await(struct endpoint *ep, struct op *op);
+void ask_await(struct endpoint *ep, struct ofi_op *op);
 /* Ask once more all peers whose incarnation operations wait for. */
 void ask_again(struct endpoint *ep);
 /* Take the message that matches. false: there is none, or no room to take it now. */
@@ -645,7 +646,7 @@ void names_fail(struct endpoint *ep, struct pmx_addr peer, int error);
 /* Look now and then whether those are still there on whom operations wait. */
 void life_look(struct endpoint *ep);
 /* Hear that a question has arrived, or has not. */
-void life_asked(struct endpoint *ep, struct op *op, const struct pmx_status *status);
+void life_asked(struct endpoint *ep, struct ofi_op *op, const struct pmx_status *status);
 
 /* ------------------------------------------------------------------ atomic.c */
 

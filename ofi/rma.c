@@ -31,7 +31,7 @@
 enum { TRANSFER_NUMBER, TRANSFER_RECEIVE, TRANSFER_REQUEST, TRANSFER_BULK, TRANSFER_BEGUN };
 
 static inline bool
-is_bulk(const struct op *op)
+is_bulk(const struct ofi_op *op)
 {
 	return op->head.kind == RMA_WRITE_BULK || op->head.kind == RMA_READ_BULK;
 }
@@ -41,16 +41,16 @@ is_bulk(const struct op *op)
 /* Give the transfer a number, which is the id in its head. Return 0; -EAGAIN: all are in use, or
  * memory is short while some are; -ENOMEM: memory is short. */
 static int
-number_take(struct endpoint *ep, struct op *op)
+number_take(struct endpoint *ep, struct ofi_op *op)
 {
-	struct transfers *t = &ep->transfers;
+	struct ofi_transfers *t = &ep->transfers;
 
 	if (t->used + 1 >= t->room) {
 		uint32_t room = t->room ? t->room * 2 : 64;
 
 		if (room > NUMBERS_MAX)
 			return -EAGAIN;
-		struct op **ops = realloc(t->ops, room * sizeof(struct op *));
+		struct ofi_op **ops = realloc(t->ops, room * sizeof(struct ofi_op *));
 
 		t->ops = ops != NULL ? ops : t->ops;
 		uint16_t *uses = ops != NULL ? realloc(t->uses, room * sizeof(*uses)) : NULL;
@@ -75,9 +75,9 @@ number_take(struct endpoint *ep, struct op *op)
 }
 
 static void
-number_put(struct endpoint *ep, const struct op *op)
+number_put(struct endpoint *ep, const struct ofi_op *op)
 {
-	struct transfers *t = &ep->transfers;
+	struct ofi_transfers *t = &ep->transfers;
 	uint32_t place = op->head.id & 0xFFFF;
 
 	t->ops[place] = NULL;
@@ -86,10 +86,11 @@ number_put(struct endpoint *ep, const struct op *op)
 	t->bulks -= is_bulk(op);
 }
 
-static struct op *
+static struct ofi_op *
 number_find(const struct endpoint *ep, uint32_t id)
 {
-	struct op *op = (id & 0xFFFF) < ep->transfers.room ? ep->transfers.ops[id & 0xFFFF] : NULL;
+	struct ofi_op *op = (id & 0xFFFF) < ep->transfers.room ? ep->transfers.ops[id & 0xFFFF]
+							       : NULL;
 
 	return op != NULL && op->head.id == id ? op : NULL;
 }
@@ -105,7 +106,7 @@ bulk_tag(const struct rma_head *h)
 /* Return the receive, for pmx_irecv(), of the bytes that an own transfer reads, or that others
  * write here. */
 static struct pmx_matched
-bulk_receive(const struct endpoint *ep, const struct op *op)
+bulk_receive(const struct endpoint *ep, const struct ofi_op *op)
 {
 	return (struct pmx_matched){
 		.peer = op->m.peer,
@@ -123,7 +124,7 @@ bulk_receive(const struct endpoint *ep, const struct op *op)
 /* Return the message, for pmx_isend(), with the bytes that an own transfer writes, or that others
  * read here. */
 static struct pmx_matched
-bulk_send(const struct op *op)
+bulk_send(const struct ofi_op *op)
 {
 	struct pmx_matched m = op->m;
 
@@ -170,7 +171,7 @@ tell(struct endpoint *ep, const struct rma_head *head, const struct pmx_matched 
 }
 
 static bool
-must_wait(const struct endpoint *ep, const struct op *op)
+must_wait(const struct endpoint *ep, const struct ofi_op *op)
 {
 	return ep->orders && op->step == TRANSFER_NUMBER &&
 		(ep->transfers.bulks != 0 || (is_bulk(op) && ep->transfers.used != 0));
@@ -179,7 +180,7 @@ must_wait(const struct endpoint *ep, const struct op *op)
 /* Begin as much of an own transfer as there is room for. Return 0 if all of it has begun, otherwise
  * an error as of pmx_isend(). */
 static int
-transfer_step(struct endpoint *ep, struct op *op)
+transfer_step(struct endpoint *ep, struct ofi_op *op)
 {
 	int result = must_wait(ep, op) ? -EAGAIN : 0;
 
@@ -212,7 +213,7 @@ transfer_step(struct endpoint *ep, struct op *op)
 
 /* error: 0 or a negative errno. */
 static void
-transfer_ends(struct endpoint *ep, struct op *op, int error)
+transfer_ends(struct endpoint *ep, struct ofi_op *op, int error)
 {
 	if (op->step != TRANSFER_NUMBER)
 		number_put(ep, op);
@@ -223,7 +224,7 @@ transfer_ends(struct endpoint *ep, struct op *op, int error)
 }
 
 void
-rma_fails(struct endpoint *ep, struct op *op, int error)
+rma_fails(struct endpoint *ep, struct ofi_op *op, int error)
 {
 	bool reads = op->head.kind == RMA_READ_BULK && op->step > TRANSFER_RECEIVE;
 
@@ -242,9 +243,9 @@ rma_fails(struct endpoint *ep, struct op *op, int error)
 static void
 begin_waiting(struct endpoint *ep)
 {
-	struct op_list *waiting = &ep->transfers.waiting;
+	struct ofi_op_list *waiting = &ep->transfers.waiting;
 
-	for (struct op *op; (op = waiting->head) != NULL;) {
+	for (struct ofi_op *op; (op = waiting->head) != NULL;) {
 		int result = transfer_step(ep, op);
 
 		if (is_busy(result))
@@ -257,7 +258,7 @@ begin_waiting(struct endpoint *ep)
 }
 
 ssize_t
-rma_begin(struct endpoint *ep, struct op *op, bool injected)
+rma_begin(struct endpoint *ep, struct ofi_op *op, bool injected)
 {
 	op->role = RMA_TRANSFER;
 	op->head.incarnation = ep->incarnation;
@@ -293,7 +294,7 @@ rma_begin(struct endpoint *ep, struct op *op, bool injected)
 /* Note that the bytes of an own transfer have come, or gone, in a message of their own. End the
  * transfer if that failed, or if no answer is still to come. */
 static void
-transfer_moved(struct endpoint *ep, struct op *op, const struct pmx_status *status)
+transfer_moved(struct endpoint *ep, struct ofi_op *op, const struct pmx_status *status)
 {
 	int error = status->error;
 
@@ -310,7 +311,7 @@ transfer_moved(struct endpoint *ep, struct op *op, const struct pmx_status *stat
 
 /* Copy the bytes that came with an answer to where the own transfer wants them. */
 static void
-scatter(const struct op *op, const uint8_t *bytes)
+scatter(const struct ofi_op *op, const uint8_t *bytes)
 {
 	const struct iovec one = {op->buf, op->len};
 	const struct iovec *iov = op->pieces ? op->iov : &one;
@@ -326,7 +327,7 @@ static void
 answer_arrives(struct endpoint *ep, const struct rma_head *h, const uint8_t *bytes, size_t n,
 	struct pmx_addr source)
 {
-	struct op *op = number_find(ep, h->id);
+	struct ofi_op *op = number_find(ep, h->id);
 	int error = -h->error;
 
 	if (op == NULL || op->answered || op->step < TRANSFER_BULK ||
@@ -400,7 +401,7 @@ reply(struct endpoint *ep, const struct rma_head *h, struct pmx_addr to, int err
 
 	if (likely(!is_busy(tell(ep, &head, &m))))
 		return; /* an error means that the initiator, or the engine, is gone */
-	struct op *op = op_new(ep);
+	struct ofi_op *op = op_new(ep);
 
 	if (op == NULL) {
 		OFI_WARN(EP_DATA, "out of memory: a transfer of another is not answered\n");
@@ -437,7 +438,7 @@ served(struct endpoint *ep, const struct rma_head *h, const struct mr *mr, struc
 /* Begin the message with the bytes of another's transfer, or send an answer that waits. Return true
  * if it needs no more room. */
 static bool
-serve_step(struct endpoint *ep, struct op *op)
+serve_step(struct endpoint *ep, struct ofi_op *op)
 {
 	int result;
 
@@ -466,7 +467,7 @@ static void
 serve_bulk(struct endpoint *ep, const struct rma_head *h, struct pmx_addr source, struct mr *mr,
 	void *bytes, int error)
 {
-	struct op *op = op_new(ep);
+	struct ofi_op *op = op_new(ep);
 
 	if (op == NULL) {
 		OFI_WARN(EP_DATA, "out of memory: a transfer of another is not done\n");
@@ -488,7 +489,7 @@ serve_bulk(struct endpoint *ep, const struct rma_head *h, struct pmx_addr source
 }
 
 static void
-service_ended(struct endpoint *ep, struct op *op, const struct pmx_status *status)
+service_ended(struct endpoint *ep, struct ofi_op *op, const struct pmx_status *status)
 {
 	int error = op->error != 0 ? op->error : -status->error;
 
@@ -579,7 +580,7 @@ request_arrives(struct endpoint *ep, const struct rma_head *h, const uint8_t *by
 
 /* Post the receive of a message about remote memory. Return false if there is no room now. */
 static bool
-message_post(struct endpoint *ep, struct op *op)
+message_post(struct endpoint *ep, struct ofi_op *op)
 {
 	const struct pmx_matched m = {
 		.peer = PMX_ANY_SOURCE,
@@ -598,7 +599,7 @@ message_post(struct endpoint *ep, struct op *op)
 static void
 messages_post(struct endpoint *ep)
 {
-	for (struct op *op; (op = ep->transfers.idle.head) != NULL && message_post(ep, op);) {
+	for (struct ofi_op *op; (op = ep->transfers.idle.head) != NULL && message_post(ep, op);) {
 		ep->transfers.idle.head = op->next;
 		op_append(&ep->transfers.posted, op);
 	}
@@ -608,7 +609,7 @@ int
 rma_enable(struct endpoint *ep)
 {
 	for (unsigned i = 0; i < POSTED; i++) {
-		struct op *op = op_new(ep);
+		struct ofi_op *op = op_new(ep);
 
 		if (op == NULL)
 			return -FI_ENOMEM;
@@ -623,7 +624,7 @@ rma_enable(struct endpoint *ep)
 }
 
 static void
-message_arrives(struct endpoint *ep, const struct op *op)
+message_arrives(struct endpoint *ep, const struct ofi_op *op)
 {
 	const struct pmx_status *status = &op->promise;
 	const uint8_t *bytes = (const uint8_t *)op->copy + sizeof(struct rma_head);
@@ -647,7 +648,7 @@ message_arrives(struct endpoint *ep, const struct op *op)
 static void
 messages_look(struct endpoint *ep)
 {
-	for (struct op *op; (op = ep->transfers.posted.head) != NULL && op->moved;) {
+	for (struct ofi_op *op; (op = ep->transfers.posted.head) != NULL && op->moved;) {
 		ep->transfers.posted.head = op->next;
 		message_arrives(ep, op);
 		op_append(&ep->transfers.idle, op);
@@ -658,7 +659,7 @@ messages_look(struct endpoint *ep)
 /* ------------------------------------------------------------------ progress */
 
 void
-rma_ended(struct endpoint *ep, struct op *op, const struct pmx_status *status)
+rma_ended(struct endpoint *ep, struct ofi_op *op, const struct pmx_status *status)
 {
 	switch ((enum op_role)op->role) {
 	case RMA_TRANSFER:
@@ -690,11 +691,11 @@ rma_ended(struct endpoint *ep, struct op *op, const struct pmx_status *status)
 void
 rma_progress(struct endpoint *ep)
 {
-	struct op_list *serving = &ep->transfers.serving;
+	struct ofi_op_list *serving = &ep->transfers.serving;
 
 	if (unlikely(ep->transfers.idle.head != NULL))
 		messages_post(ep);
-	for (struct op *op; (op = serving->head) != NULL;) {
+	for (struct ofi_op *op; (op = serving->head) != NULL;) {
 		serving->head = op->next;
 		if (serve_step(ep, op))
 			continue;
@@ -730,7 +731,7 @@ transfer(struct endpoint *ep, const struct iovec *iov, size_t count, const struc
 		len += iov[i].iov_len;
 	if (unlikely((a->flags & FI_INJECT && len > OFI_INJECT_MAX) || len > OFI_MESSAGE_MAX))
 		return -FI_EINVAL;
-	struct op *op = op_new(ep);
+	struct ofi_op *op = op_new(ep);
 
 	if (unlikely(op == NULL))
 		return -FI_ENOMEM;

@@ -92,7 +92,7 @@ explain(int code, const char *name, const char *path, char *error)
 
 /* Receive one packet into the buffer, and terminate it with a 0. */
 static int
-receive(struct session *s, const char *what, char *error)
+receive(struct ctl_session *s, const char *what, char *error)
 {
 	ssize_t n = recv(s->fd, s->buffer, s->size - 1, 0);
 
@@ -125,7 +125,7 @@ receive(struct session *s, const char *what, char *error)
 }
 
 static int
-set_size(struct session *s, size_t size, char *error)
+set_size(struct ctl_session *s, size_t size, char *error)
 {
 	char *more = realloc(s->buffer, size);
 
@@ -139,7 +139,7 @@ set_size(struct session *s, size_t size, char *error)
 }
 
 static int
-read_greeting(struct session *s, char *error)
+read_greeting(struct ctl_session *s, char *error)
 {
 	json_error_t why;
 
@@ -203,7 +203,7 @@ number_of(const char *command)
 
 /* Ask by that socket, and leave the answer in the buffer. Return 0, or -1 with a message. */
 static int
-relay_ask(struct session *s, const char *command, char *error)
+relay_ask(struct ctl_session *s, const char *command, char *error)
 {
 	const char *comma = strchr(command, ',');
 	const int number = number_of(command);
@@ -240,19 +240,19 @@ relay_ask(struct session *s, const char *command, char *error)
 /* ------------------------------------------------------------------ sessions */
 
 void
-session_close(struct session *s)
+session_close(struct ctl_session *s)
 {
 	if (s->relay != NULL)
 		asker_close(s->relay);
 	else
 		close(s->fd);
 	free(s->buffer);
-	*s = (struct session){.fd = -1};
+	*s = (struct ctl_session){.fd = -1};
 }
 
 /* Ask a command, and leave the answer in the buffer. Return 0, or -1 with a message. */
 static int
-exchange(struct session *s, const char *command, char *error)
+exchange(struct ctl_session *s, const char *command, char *error)
 {
 	if (s->relay != NULL)
 		return relay_ask(s, command, error);
@@ -266,7 +266,7 @@ exchange(struct session *s, const char *command, char *error)
 
 /* Return the value of the answer, or NULL with a message. */
 static json_t *
-ask_once(struct session *s, const char *command, char *error)
+ask_once(struct ctl_session *s, const char *command, char *error)
 {
 	size_t len = strcspn(command, ",");
 	json_error_t why;
@@ -300,11 +300,11 @@ ask_once(struct session *s, const char *command, char *error)
 /* Connect to the primary that has that directory. Return 0; the errno of connect(), with the path
  * of the socket in path; or -1 with a message. */
 static int
-open_in(struct session *s, const char *name, unsigned directory, char *path, char *error)
+open_in(struct ctl_session *s, const char *name, unsigned directory, char *path, char *error)
 {
 	const struct timeval silence = {.tv_sec = SILENCE_S};
 
-	*s = (struct session){0};
+	*s = (struct ctl_session){0};
 	snprintf(s->name, sizeof(s->name), "%s", name);
 	s->fd = instance_connect(name, directory, path);
 	if (s->fd < 0)
@@ -318,7 +318,7 @@ open_in(struct session *s, const char *name, unsigned directory, char *path, cha
 }
 
 static bool
-answers(struct session *s)
+answers(struct ctl_session *s)
 {
 	char unused[CTL_ERROR_MAX];
 	json_t *info = ask_once(s, "/pmx/info", unused);
@@ -330,10 +330,10 @@ answers(struct session *s)
 /* Connect to the primary of that name; of the two of a take-over, to the one that answers. Return
  * as open_in(), and in *ready whether it answers. */
 static int
-open_one(struct session *s, const char *name, char *path, char *error, bool *ready)
+open_one(struct ctl_session *s, const char *name, char *path, char *error, bool *ready)
 {
 	char other_path[CTL_PATH_MAX], other_error[CTL_ERROR_MAX];
-	struct session other;
+	struct ctl_session other;
 	const int code = open_in(s, name, 0, path, error);
 
 	*ready = code == 0 && answers(s);
@@ -367,7 +367,7 @@ is_primary(const char *name)
 }
 
 int
-session_open(struct session *s, const char *name, char *error)
+session_open(struct ctl_session *s, const char *name, char *error)
 {
 	char path[CTL_PATH_MAX];
 	int code, unused;
@@ -394,10 +394,10 @@ session_open(struct session *s, const char *name, char *error)
 /* Continue with the primary that has taken over from the one that was asked. Return false if there
  * is none. */
 static bool
-goes_on(struct session *s)
+goes_on(struct ctl_session *s)
 {
 	char unused[CTL_ERROR_MAX];
-	struct session next;
+	struct ctl_session next;
 
 	if (session_open(&next, s->name, unused) != 0)
 		return false;
@@ -413,7 +413,7 @@ goes_on(struct session *s)
 }
 
 json_t *
-session_ask(struct session *s, const char *command, char *error)
+session_ask(struct ctl_session *s, const char *command, char *error)
 {
 	json_t *answer = ask_once(s, command, error);
 

@@ -320,7 +320,7 @@ follow(struct capture_session *c, const char *file)
 /* Begin, and write. The file is touched only when the primary has agreed, since another capture may
  * write it. */
 static int
-capture_into(const struct options *o, struct capture_session *c, const json_t *links,
+capture_into(const struct ctl_options *o, struct capture_session *c, const json_t *links,
 	uint64_t filter)
 {
 	const char *file = o->file;
@@ -336,7 +336,7 @@ capture_into(const struct options *o, struct capture_session *c, const json_t *l
 }
 
 int
-capture(struct session *s, const struct options *o)
+capture(struct ctl_session *s, const struct ctl_options *o)
 {
 	struct capture_session c = {.most = o->times};
 	char error[CTL_ERROR_MAX];

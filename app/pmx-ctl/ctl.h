@@ -34,7 +34,7 @@
 
 #define PRINTF(f, a) __attribute__((format(printf, f, a)))
 
-struct options {
+struct ctl_options {
 	const char *instance; /* NULL: the only one that runs */
 	bool json;
 	bool all;            /* stat: rows that are zero too; peers: counters */
@@ -59,7 +59,7 @@ struct options {
 	} key;
 };
 
-enum verdict {
+enum ctl_verdict {
 	OK,
 	WARN, /* works, but more slowly, or not for long */
 	FAIL, /* a primary cannot start or cannot work */
@@ -126,7 +126,7 @@ int instance_connect(const char *name, unsigned directory, char *path);
 
 /* ------------------------------------------------------------------ ask.c */
 
-struct session {
+struct ctl_session {
 	int fd;
 	char name[256];
 	int pid;          /* of the primary, in its own PID namespace */
@@ -137,21 +137,21 @@ struct session {
 };
 
 /* Connect to an instance. Return 0, or -1 with a message in error (CTL_ERROR_MAX bytes). */
-int session_open(struct session *s, const char *name, char *error);
-void session_close(struct session *s);
+int session_open(struct ctl_session *s, const char *name, char *error);
+void session_close(struct ctl_session *s);
 /* Connect to the socket by which applications attach, for questions by way_thin_ask(). Return what
  * asks, or NULL with *result set to -errno. */
 struct pmx_node *asker_open(const char *name, int *result);
 void asker_close(struct pmx_node *asker);
 /* Send one command, e.g. "/pmx/peers,64". Return its answer, which the caller releases, or NULL
  * with a message in error. */
-json_t *session_ask(struct session *s, const char *command, char *error);
+json_t *session_ask(struct ctl_session *s, const char *command, char *error);
 
 /* ------------------------------------------------------------------ pages.c */
 
 /* Collect all objects of a command that answers in pages by number. Return them as
  * [{number_key: N, ...}], which the caller releases, or NULL with a message in error. */
-json_t *ask_pages(struct session *s, const char *command, const char *number_key, char *error);
+json_t *ask_pages(struct ctl_session *s, const char *command, const char *number_key, char *error);
 
 /* ------------------------------------------------------------------ table.c */
 
@@ -181,52 +181,52 @@ struct meaning counter_meaning(const char *name);
 
 /* ------------------------------------------------------------- stat.c, list.c, peers.c, links.c */
 
-int show_stat(struct session *s, const struct options *o);
-int show_drops(struct session *s, const struct options *o);
-int show_links(struct session *s, const struct options *o);
+int show_stat(struct ctl_session *s, const struct ctl_options *o);
+int show_drops(struct ctl_session *s, const struct ctl_options *o);
+int show_links(struct ctl_session *s, const struct ctl_options *o);
 /* Return the address that /pmx/rails gives for a peer on that link, and in *up whether the link
  * works; NULL: the peer has no address there. */
 const char *rail_address(const json_t *peer, unsigned link, bool *up);
 void sleep_s(double s);
-int show_peers(struct session *s, const struct options *o);
+int show_peers(struct ctl_session *s, const struct ctl_options *o);
 /* Return the rows to show as a table; NULL: the output is complete, and *result is the exit
  * code. */
-json_t *ask_rows(struct session *s, const struct options *o, const char *command, const char *key,
-	const char *none, int *result);
-int show_reload(struct session *s, const struct options *o);
+json_t *ask_rows(struct ctl_session *s, const struct ctl_options *o, const char *command,
+	const char *key, const char *none, int *result);
+int show_reload(struct ctl_session *s, const struct ctl_options *o);
 /* Return the time below which that share of the round trips were, ns; 0: there are none. trips: as
  * /pmx/peer_counters has them. */
 uint64_t round_trips_below(const json_t *trips, double share);
 /* Find the first thing that a peer of /pmx/peers says of itself and that does not go together with
  * this node, whose longest payload of a frame is `payload`. Return OK if there is none; otherwise
  * write what, and *mend. */
-enum verdict peer_disagrees(const json_t *peer, uint64_t payload, char *what, size_t size,
+enum ctl_verdict peer_disagrees(const json_t *peer, uint64_t payload, char *what, size_t size,
 	const char **mend);
 /* Return how many frames of a peer of /pmx/peer_counters were dropped, for all reasons. */
 uint64_t peer_drops(const json_t *peer);
-int show_contexts(struct session *s, const struct options *o);
-int show_memory(struct session *s, const struct options *o);
-int show_groups(struct session *s, const struct options *o);
+int show_contexts(struct ctl_session *s, const struct ctl_options *o);
+int show_memory(struct ctl_session *s, const struct ctl_options *o);
+int show_groups(struct ctl_session *s, const struct ctl_options *o);
 
 /* ------------------------------------------------------------------ ping.c */
 
 /* Find out whether a node answers, named by number, name or address. Return the exit code. */
-int ping_node(const struct options *o, const char *which);
+int ping_node(const struct ctl_options *o, const char *which);
 
 /* ------------------------------------------------------------------ key.c */
 
 /* Run a command on keys: its name and its arguments. Return the exit code. */
-int key_command(const struct options *o, int count, char **words);
+int key_command(const struct ctl_options *o, int count, char **words);
 
 /* ------------------------------------------------------------------ capture.c */
 
 /* Write frames of a primary into a file. Return the exit code. */
-int capture(struct session *s, const struct options *o);
+int capture(struct ctl_session *s, const struct ctl_options *o);
 
 /* ------------------------------------------------------------------ top.c */
 
 /* Follow what a primary does, on a terminal. Return the exit code. */
-int show_top(const struct options *o);
+int show_top(const struct ctl_options *o);
 
 /* ------------------------------------------------------------------ jobs.c */
 
@@ -239,20 +239,20 @@ struct job_command {
 /* Return the command of that name, or NULL. */
 const struct job_command *job_command(const char *name);
 /* Run a command for one job, or list the jobs. Return the exit code. */
-int change_job(const struct options *o, const struct job_command *c, const char *number);
-int show_jobs(const struct options *o);
+int change_job(const struct ctl_options *o, const struct job_command *c, const char *number);
+int show_jobs(const struct ctl_options *o);
 /* Read commands from the standard input, for pmx-gang, and obey them. Return the exit code. */
-int serve_gang(const struct options *o);
+int serve_gang(const struct ctl_options *o);
 
 /* ------------------------------------------------------------------ plan.c */
 
 /* Show the plans of a collective on a topology. Return the exit code. */
-int show_plan(const struct options *options);
+int show_plan(const struct ctl_options *options);
 
 /* ------------------------------------------------------------------ topology.c */
 
 /* Show a topology's picture. Return the exit code. */
-int show_topology(const struct options *options);
+int show_topology(const struct ctl_options *options);
 
 /* ------------------------------------------------------------------ found.c, doctor*.c */
 
@@ -265,8 +265,8 @@ struct doctor {
 };
 
 /* Add a line to the report. mend: what to do; NULL or "": nothing. */
-void found(struct doctor *d, enum verdict v, const char *check, const char *mend, const char *fmt,
-	...) PRINTF(5, 6);
+void found(struct doctor *d, enum ctl_verdict v, const char *check, const char *mend,
+	const char *fmt, ...) PRINTF(5, 6);
 /* Read the first line of a file, without its line end. Return false, with "" in out, if it cannot
  * be read. */
 bool read_line(const char *path, char *out, size_t size);
@@ -275,7 +275,7 @@ uint64_t read_u64(const char *path, uint64_t fallback);
 /* Quote a word for a shell, if needed. The caller frees the result. */
 char *shell_word(const char *word);
 
-int doctor(const struct options *o);
+int doctor(const struct ctl_options *o);
 void doctor_host(struct doctor *d);
 void doctor_mpi(struct doctor *d);
 void doctor_node(struct doctor *d, const char *name);

@@ -12,7 +12,7 @@
 /* ------------------------------------------------------------------ running primaries */
 
 static void
-running(struct doctor *d, const struct options *o, const struct instance *list, unsigned count)
+running(struct doctor *d, const struct ctl_options *o, const struct instance *list, unsigned count)
 {
 	bool seen = false;
 
@@ -65,7 +65,7 @@ print_report(const struct doctor *d)
 }
 
 int
-doctor(const struct options *o)
+doctor(const struct ctl_options *o)
 {
 	struct doctor d = {.lines = json_array()};
 	char unused[256], error[CTL_ERROR_MAX];

@@ -26,19 +26,19 @@
 /* The data that the checks of one primary share. */
 struct visit {
 	struct doctor *d;
-	struct session *s;
+	struct ctl_session *s;
 	json_t *info;
 	json_t *port; /* ethdev: its /ethdev/info, or NULL */
 	bool local;   /* /proc/PID here is the primary, not in another PID namespace */
 	cpu_set_t lanes;
 };
 
-static void tell(const struct visit *v, enum verdict verdict, const char *check, const char *mend,
-	const char *fmt, ...) PRINTF(5, 6);
+static void tell(const struct visit *v, enum ctl_verdict verdict, const char *check,
+	const char *mend, const char *fmt, ...) PRINTF(5, 6);
 
 /* Add a line to the report like found(), with the instance's name before the check's. */
 static void
-tell(const struct visit *v, enum verdict verdict, const char *check, const char *mend,
+tell(const struct visit *v, enum ctl_verdict verdict, const char *check, const char *mend,
 	const char *fmt, ...)
 {
 	char *name = text("%s: %s", v->s->name, check), *what;
@@ -132,7 +132,7 @@ check_mbufs(struct visit *v)
 {
 	uint64_t total = get_u64(v->info, "mbufs"), left = get_u64(v->info, "mbufs_free");
 	uint64_t unpromised = get_u64(v->info, "mbufs_unpromised");
-	enum verdict verdict = left == 0 ? FAIL : left < total / 10 ? WARN : OK;
+	enum ctl_verdict verdict = left == 0 ? FAIL : left < total / 10 ? WARN : OK;
 
 	tell(v, verdict, "mbufs",
 		verdict == OK ? NULL
@@ -267,7 +267,7 @@ check_terms(struct visit *v, const json_t *p)
 {
 	char what[512];
 	const char *mend;
-	const enum verdict verdict = peer_disagrees(p, get_u64(v->info, "payload_max"), what,
+	const enum ctl_verdict verdict = peer_disagrees(p, get_u64(v->info, "payload_max"), what,
 		sizeof(what), &mend);
 
 	if (verdict != OK)
@@ -621,7 +621,7 @@ void
 doctor_node(struct doctor *d, const char *name)
 {
 	char error[CTL_ERROR_MAX];
-	struct session s;
+	struct ctl_session s;
 	struct visit v = {.d = d, .s = &s};
 
 	d->live++;

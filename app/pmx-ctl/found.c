@@ -12,7 +12,8 @@
 static const char *const verdicts[] = {"ok", "warn", "FAIL"};
 
 void
-found(struct doctor *d, enum verdict v, const char *check, const char *mend, const char *fmt, ...)
+found(struct doctor *d, enum ctl_verdict v, const char *check, const char *mend, const char *fmt,
+	...)
 {
 	va_list args;
 	char *what;

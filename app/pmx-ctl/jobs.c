@@ -31,7 +31,7 @@ now_ns(void)
 /* Connect to the primary that is meant: the one that is named, or the only one. Return 0, or the
  * exit code after saying why not. */
 static int
-connect_to(const struct options *o, struct pmx_jobs **jobs)
+connect_to(const struct ctl_options *o, struct pmx_jobs **jobs)
 {
 	struct pmx_found found[2];
 	const char *name = o->instance;
@@ -123,7 +123,7 @@ interrupt(int signal)
 }
 
 static void
-tell(const struct options *o, const struct pmx_job_state *s, const struct job_command *c,
+tell(const struct ctl_options *o, const struct pmx_job_state *s, const struct job_command *c,
 	int64_t took_ns)
 {
 	const double ms = (double)took_ns / 1e6;
@@ -144,7 +144,7 @@ tell(const struct options *o, const struct pmx_job_state *s, const struct job_co
 }
 
 int
-change_job(const struct options *o, const struct job_command *c, const char *number)
+change_job(const struct ctl_options *o, const struct job_command *c, const char *number)
 {
 	struct pmx_job_state state;
 	struct pmx_jobs *jobs;
@@ -194,7 +194,7 @@ state_name(const struct pmx_job_state *s)
 }
 
 int
-show_jobs(const struct options *o)
+show_jobs(const struct ctl_options *o)
 {
 	struct pmx_job_state s = {.job = 0};
 	struct pmx_jobs *jobs;
@@ -269,7 +269,7 @@ obey(struct pmx_jobs *jobs, char *line)
 }
 
 int
-serve_gang(const struct options *o)
+serve_gang(const struct ctl_options *o)
 {
 	struct pmx_jobs *jobs;
 	char line[256];

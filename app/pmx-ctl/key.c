@@ -251,7 +251,7 @@ read_number(const char *text, unsigned long least, unsigned long most, unsigned 
 }
 
 static int
-generate(const struct options *o, char **words)
+generate(const struct ctl_options *o, char **words)
 {
 	static const char *const names[] = {"node", "authority", "cluster"};
 	const char *const name = o->plan.kind != NULL ? o->plan.kind : names[KEY_NODE];
@@ -289,7 +289,7 @@ generate(const struct options *o, char **words)
 }
 
 static int
-print_public(const struct options *o, char **words)
+print_public(const struct ctl_options *o, char **words)
 {
 	struct shown s = {0};
 	char text[KEY_TEXT_MAX];
@@ -330,7 +330,7 @@ sign_into(const char *path, const struct certificate *c, const char *authority)
 /* Fill in what the options say of a certificate. Return 0, or the exit code 2 after saying what is
  * wrong. */
 static int
-read_terms(const struct options *o, struct certificate *c)
+read_terms(const struct ctl_options *o, struct certificate *c)
 {
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 				    ".-_";
@@ -357,7 +357,7 @@ read_terms(const struct options *o, struct certificate *c)
 }
 
 static int
-certify(const struct options *o, char **words)
+certify(const struct ctl_options *o, char **words)
 {
 	struct certificate c = {0};
 	struct shown s = {0};
@@ -389,7 +389,7 @@ certify(const struct options *o, char **words)
 }
 
 static int
-show(const struct options *o, char **words)
+show(const struct ctl_options *o, char **words)
 {
 	const char *const by = o->key.authority;
 	struct shown s = {0};
@@ -408,7 +408,7 @@ show(const struct options *o, char **words)
 }
 
 static int
-revoke_key(const struct options *o, char **words)
+revoke_key(const struct ctl_options *o, char **words)
 {
 	char error[CTL_ERROR_MAX], text[KEY_TEXT_MAX];
 	uint8_t key[KEY_BYTES];
@@ -428,7 +428,7 @@ revoke_key(const struct options *o, char **words)
 
 static const struct {
 	const char *name, *usage;
-	int (*run)(const struct options *o, char **words);
+	int (*run)(const struct ctl_options *o, char **words);
 	int words;
 	unsigned may; /* which options it has */
 } subs[] = {
@@ -441,7 +441,7 @@ static const struct {
 };
 
 int
-key_command(const struct options *o, int count, char **words)
+key_command(const struct ctl_options *o, int count, char **words)
 {
 	const struct key_options *k = &o->key;
 	const unsigned given = (o->plan.kind != NULL ? GIVEN_KIND : 0) |

@@ -47,7 +47,7 @@ with_rates(const json_t *before, const json_t *after)
 /* Ask twice for the links' counters, MEASURE_S seconds apart. Return the list of links with their
  * rates, which the caller releases, or NULL with a message in error. */
 static json_t *
-measure(struct session *s, char *error)
+measure(struct ctl_session *s, char *error)
 {
 	json_t *before = session_ask(s, "/pmx/links", error), *after = NULL, *list = NULL;
 
@@ -125,7 +125,7 @@ print_rails(const json_t *rails)
 }
 
 int
-show_links(struct session *s, const struct options *o)
+show_links(struct ctl_session *s, const struct ctl_options *o)
 {
 	char error[CTL_ERROR_MAX];
 	json_t *rails = ask_pages(s, "/pmx/rails", "node", error);

@@ -9,7 +9,7 @@
 #include "ctl.h"
 
 int
-show_reload(struct session *s, const struct options *o)
+show_reload(struct ctl_session *s, const struct ctl_options *o)
 {
 	char error[CTL_ERROR_MAX];
 	json_t *r = session_ask(s, "/pmx/reload", error);
@@ -47,7 +47,7 @@ user_of(const json_t *context, char *text, size_t size)
 }
 
 int
-show_contexts(struct session *s, const struct options *o)
+show_contexts(struct ctl_session *s, const struct ctl_options *o)
 {
 	static const char *const keys[] = {"sent", "sent_bytes", "received", "received_bytes",
 		"send_busy", "send_buffers", "receive_held", "receive_buffers", "lhs_waiting",
@@ -136,7 +136,7 @@ print_regions(const json_t *list)
 
 /* Show remote memory: by context, and the regions that others may access. */
 int
-show_memory(struct session *s, const struct options *o)
+show_memory(struct ctl_session *s, const struct ctl_options *o)
 {
 	char error[CTL_ERROR_MAX];
 	json_t *contexts = ask_pages(s, "/pmx/memory", "context", error);
@@ -207,7 +207,7 @@ print_ranks(json_t *list, const char *what, const char *columns)
 
 /* Show groups: this node's members, and the locks and shared regions that these manage. */
 int
-show_groups(struct session *s, const struct options *o)
+show_groups(struct ctl_session *s, const struct ctl_options *o)
 {
 	struct table t;
 	size_t i;

@@ -28,10 +28,10 @@ static const char usage_tail[] =
 /* ------------------------------------------------------------------ commands */
 
 /* A command: it asks a primary (show), or needs none (run). What has neither is in jobs.c. */
-static const struct command {
+static const struct ctl_command {
 	const char *name;
-	int (*show)(struct session *s, const struct options *o);
-	int (*run)(const struct options *o);
+	int (*show)(struct ctl_session *s, const struct ctl_options *o);
+	int (*run)(const struct ctl_options *o);
 	const char *help; /* its lines of --help */
 } commands[] = {
 	{
@@ -193,10 +193,10 @@ print_usage(FILE *f)
 }
 
 static int
-run(const struct command *c, const struct options *o)
+run(const struct ctl_command *c, const struct ctl_options *o)
 {
 	char name[256], error[CTL_ERROR_MAX];
-	struct session s;
+	struct ctl_session s;
 
 	if (c->run != NULL)
 		return c->run(o);
@@ -237,7 +237,7 @@ no_command(const char *name)
 }
 
 static int
-run_named(const char *name, const struct options *o)
+run_named(const char *name, const struct ctl_options *o)
 {
 	for (size_t i = 0; i < COMMAND_COUNT; i++) {
 		if (strcmp(commands[i].name, name) != 0 ||
@@ -303,7 +303,7 @@ static const struct option longs[] = {{"instance", required_argument, NULL, 'i'}
 
 /* Return where the text of an option goes, or NULL if it is none that has a text. */
 static const char **
-place_of(struct options *o, int option)
+place_of(struct ctl_options *o, int option)
 {
 	switch (option) {
 	case 'i':
@@ -349,7 +349,7 @@ place_of(struct options *o, int option)
 
 /* Set an option. Return 0; or, if the program is to end, its exit code + 1. */
 static int
-set_option(struct options *o, int option, const char *value)
+set_option(struct ctl_options *o, int option, const char *value)
 {
 	const char **place = place_of(o, option);
 
@@ -397,7 +397,7 @@ set_option(struct options *o, int option, const char *value)
 int
 main(int argc, char **argv)
 {
-	struct options o = {0};
+	struct ctl_options o = {0};
 	int option;
 
 	while ((option = getopt_long(argc, argv, "i:jaw:c:h", longs, NULL)) != -1) {

@@ -32,7 +32,7 @@ take_page(json_t *list, json_t *page, const char *number_key)
 }
 
 json_t *
-ask_pages(struct session *s, const char *command, const char *number_key, char *error)
+ask_pages(struct ctl_session *s, const char *command, const char *number_key, char *error)
 {
 	json_t *list = json_array();
 	uint64_t from = 0, next = 0;
@@ -53,7 +53,7 @@ ask_pages(struct session *s, const char *command, const char *number_key, char *
 }
 
 json_t *
-ask_rows(struct session *s, const struct options *o, const char *command, const char *key,
+ask_rows(struct ctl_session *s, const struct ctl_options *o, const char *command, const char *key,
 	const char *none, int *result)
 {
 	char error[CTL_ERROR_MAX];

@@ -28,7 +28,7 @@ round_trips_below(const json_t *trips, double share)
 }
 
 /* Write why there are no keys for a peer. */
-static enum verdict
+static enum ctl_verdict
 peer_keys_differ(const json_t *p, char *what, size_t size, const char **mend)
 {
 	const char *trouble = get_text(p, "keys_trouble"), *claim = get_text(p, "keys_claim");
@@ -55,7 +55,7 @@ peer_keys_differ(const json_t *p, char *what, size_t size, const char **mend)
 	return none ? FAIL : WARN;
 }
 
-enum verdict
+enum ctl_verdict
 peer_disagrees(const json_t *p, uint64_t payload, char *what, size_t size, const char **mend)
 {
 	const uint64_t its = get_u64(p, "says_payload");
@@ -79,7 +79,7 @@ peer_disagrees(const json_t *p, uint64_t payload, char *what, size_t size, const
 			get_text(p, "address"));
 		return FAIL;
 	}
-	const enum verdict keys = peer_keys_differ(p, what, size, mend);
+	const enum ctl_verdict keys = peer_keys_differ(p, what, size, mend);
 
 	if (keys != OK)
 		return keys;
@@ -132,7 +132,7 @@ peer_drops(const json_t *peer)
 
 /* Show the counters of each peer that was ever met. */
 static int
-show_counters(struct session *s, const struct options *o)
+show_counters(struct ctl_session *s, const struct ctl_options *o)
 {
 	struct table t;
 	size_t i;
@@ -166,7 +166,7 @@ show_counters(struct session *s, const struct options *o)
 }
 
 int
-show_peers(struct session *s, const struct options *o)
+show_peers(struct ctl_session *s, const struct ctl_options *o)
 {
 	struct table t;
 	size_t i;

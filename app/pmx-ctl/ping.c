@@ -193,7 +193,7 @@ ask_network(const char *address, struct why *why)
 
 /* Return whether the link by which the peer is reached has no carrier. */
 static bool
-link_is_down(struct session *s, const json_t *peer, struct why *why)
+link_is_down(struct ctl_session *s, const json_t *peer, struct why *why)
 {
 	char error[CTL_ERROR_MAX], number[24];
 	json_t *links = session_ask(s, "/pmx/links", error);
@@ -226,7 +226,7 @@ is_claimed(const json_t *peer, struct why *why)
 
 /* Write that nothing is known of the node. */
 static void
-not_known(struct session *s, const struct ping *p, struct why *why)
+not_known(struct ctl_session *s, const struct ping *p, struct why *why)
 {
 	char error[CTL_ERROR_MAX];
 	json_t *d = session_ask(s, "/pmx/discovery", error);
@@ -252,7 +252,7 @@ static void
 find_why(const struct ping *p, struct why *why)
 {
 	char error[CTL_ERROR_MAX];
-	struct session s;
+	struct ctl_session s;
 	json_t *info = NULL, *page = NULL, *peer = NULL;
 
 	snprintf(why->what, sizeof(why->what), "%s", pmx_strerror(p->error));
@@ -327,7 +327,7 @@ judge(const struct ping *p, struct why *why)
 }
 
 static int
-report(struct ping *p, const struct options *o)
+report(struct ping *p, const struct ctl_options *o)
 {
 	struct why why = {"", NULL};
 	const unsigned n = p->answered;
@@ -389,7 +389,7 @@ read_context(const char *value, int *context)
 }
 
 int
-ping_node(const struct options *o, const char *which)
+ping_node(const struct ctl_options *o, const char *which)
 {
 	const struct pmx_attach_params thin = {.size = sizeof(thin), .how = PMX_ATTACH_THIN};
 	char name[256], error[CTL_ERROR_MAX];

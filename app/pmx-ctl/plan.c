@@ -342,7 +342,7 @@ plan_read(const struct plan_options *o, struct coll_task task, bool json)
 }
 
 int
-show_plan(const struct options *options)
+show_plan(const struct ctl_options *options)
 {
 	const struct plan_options *o = &options->plan;
 	const bool json = options->json;

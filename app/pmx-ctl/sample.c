@@ -29,7 +29,7 @@ static void
 ask(struct primary *p)
 {
 	char error[CTL_ERROR_MAX];
-	struct session s;
+	struct ctl_session s;
 
 	if (session_open(&s, p->name, error) != 0) {
 		p->error = strdup(error);

@@ -118,7 +118,7 @@ print_rates(const json_t *before, json_t *after, double seconds, const json_t *i
 }
 
 static int
-watch(struct session *s, const struct options *o)
+watch(struct ctl_session *s, const struct ctl_options *o)
 {
 	char error[CTL_ERROR_MAX];
 	json_t *before = session_ask(s, "/pmx/stat", error), *after = NULL, *info;
@@ -151,7 +151,7 @@ watch(struct session *s, const struct options *o)
 /* ------------------------------------------------------------------ commands */
 
 int
-show_stat(struct session *s, const struct options *o)
+show_stat(struct ctl_session *s, const struct ctl_options *o)
 {
 	char error[CTL_ERROR_MAX];
 	struct table t;
@@ -182,7 +182,7 @@ show_stat(struct session *s, const struct options *o)
 }
 
 int
-show_drops(struct session *s, const struct options *o)
+show_drops(struct ctl_session *s, const struct ctl_options *o)
 {
 	char error[CTL_ERROR_MAX];
 	json_t *drops = session_ask(s, "/pmx/drops", error), *value;

@@ -62,7 +62,7 @@ static void PRINTF(2, 3) add_line(struct screen *s, const char *fmt, ...)
 
 /* A column: its head, width, and its value, by which rows are sorted, and which is shown as a rate
  * unless `show` does that. */
-struct column {
+struct top_column {
 	const char *head;
 	int width; /* negative: to the left */
 	double (*value)(const struct span *s);
@@ -222,18 +222,18 @@ unread_of(const struct span *s)
 	return (double)get_u64(s->now, "lhs_waiting");
 }
 
-static const struct column peer_columns[] = {{"node", 5, number_of, show_number},
+static const struct top_column peer_columns[] = {{"node", 5, number_of, show_number},
 	{"state", -6, NULL, show_state}, {"trip", 9, trip_of, show_trip},
 	{"in bit/s", 9, bits_in, NULL}, {"out", 8, bits_out, NULL}, {"again/s", 7, again_of, NULL},
 	{"drop/s", 6, span_drops, NULL}, {"used", 5, used_of, show_used},
 	{"silent", 9, silent_of, show_silent}, {"who", -24, NULL, show_name}, {0}};
-static const struct column context_columns[] = {{"context", 7, number_of, show_number},
+static const struct top_column context_columns[] = {{"context", 7, number_of, show_number},
 	{"state", -7, NULL, show_state}, {"process", 7, process_of, show_process},
 	{"who", -9, NULL, show_name}, {"sent/s", 8, sent_of, NULL}, {"got/s", 8, received_of, NULL},
 	{"busy", 8, busy_of, show_busy}, {"held", 8, held_of, show_held},
 	{"unread", 7, unread_of, NULL}, {0}};
 
-static const struct column *sorted_by;
+static const struct top_column *sorted_by;
 static bool sorted_up; /* the smallest first: numbers */
 
 static int
@@ -250,7 +250,7 @@ compare(const void *a, const void *b)
  * them. */
 static struct span *
 sorted(const json_t *list, const json_t *before, const char *key, double seconds,
-	const struct column *by)
+	const struct top_column *by)
 {
 	const size_t n = json_array_size(list);
 	struct span *rows = calloc(n > 0 ? n : 1, sizeof(*rows));
@@ -272,7 +272,7 @@ sorted(const json_t *list, const json_t *before, const char *key, double seconds
 
 /* Add the cell of a column to a line. */
 static void
-add_cell(char *line, const struct column *c, const char *text)
+add_cell(char *line, const struct top_column *c, const char *text)
 {
 	const size_t used = strlen(line);
 
@@ -280,14 +280,14 @@ add_cell(char *line, const struct column *c, const char *text)
 }
 
 static void
-add_list(struct screen *s, struct look *look, const struct column *columns, const json_t *list,
+add_list(struct screen *s, struct look *look, const struct top_column *columns, const json_t *list,
 	const json_t *before, const char *key, double seconds)
 {
-	const struct column *by = &columns[look->sort[look->view]];
+	const struct top_column *by = &columns[look->sort[look->view]];
 	struct span *rows = sorted(list, before, key, seconds, by);
 	char line[LINE_BYTES] = "", head[40];
 
-	for (const struct column *c = columns; c->head != NULL; c++) {
+	for (const struct top_column *c = columns; c->head != NULL; c++) {
 		snprintf(head, sizeof(head), "%s%s", c->head, c == by ? "*" : "");
 		add_cell(line, c, head);
 	}
@@ -299,7 +299,7 @@ add_list(struct screen *s, struct look *look, const struct column *columns, cons
 		look->selected = look->rows > 0 ? look->rows - 1 : 0;
 	for (unsigned i = 0; i < look->rows; i++) {
 		*line = 0;
-		for (const struct column *c = columns; c->head != NULL; c++)
+		for (const struct top_column *c = columns; c->head != NULL; c++)
 			add_cell(line, c,
 				c->show != NULL ? c->show(&rows[i])
 						: rate_text(c->value(&rows[i])));
@@ -465,7 +465,7 @@ make_screen(struct screen *s, struct look *look, const struct sample *now,
 static void
 sort_next(struct look *look)
 {
-	const struct column *columns = look->view == PEERS ? peer_columns : context_columns;
+	const struct top_column *columns = look->view == PEERS ? peer_columns : context_columns;
 	unsigned *by = &look->sort[look->view];
 
 	do {
@@ -609,7 +609,7 @@ print_screens(const char *name, double seconds, unsigned times, struct screen *s
 }
 
 int
-show_top(const struct options *o)
+show_top(const struct ctl_options *o)
 {
 	const double seconds = o->watch_s > 0 ? o->watch_s : 1;
 	char name[256], error[CTL_ERROR_MAX];

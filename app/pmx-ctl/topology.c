@@ -11,7 +11,7 @@
 #include "ctl.h"
 
 /* A switch, or hosts that follow each other in the text and have the same link. */
-struct row {
+struct topology_row {
 	uint32_t vertex; /* of the first host */
 	uint32_t edge;   /* from the switch above; TOPOLOGY_NONE: it is the top */
 	uint32_t hosts;  /* 0: it is a switch */
@@ -22,7 +22,7 @@ struct row {
 
 struct rows {
 	const struct topology *t;
-	struct row *all;
+	struct topology_row *all;
 	uint32_t count;
 };
 
@@ -86,7 +86,7 @@ middle_of(const struct topology *t, uint64_t *longest_ns)
 }
 
 static bool
-is_alike(const struct topology *t, const struct row *r, const struct topology_edge *e)
+is_alike(const struct topology *t, const struct topology_row *r, const struct topology_edge *e)
 {
 	const struct topology_edge *first = &t->edges[r->edge];
 	const struct topology_vertex *host = &t->vertices[r->vertex], *other = &t->vertices[e->to];
@@ -122,7 +122,7 @@ add_below(struct rows *rows, uint32_t above)
 				continue;
 			}
 			last = rows->count++;
-			rows->all[last] = (struct row){
+			rows->all[last] = (struct topology_row){
 				.vertex = e->to,
 				.edge = edge,
 				.hosts = !switches,
@@ -188,7 +188,7 @@ latency_of(uint64_t ns)
 
 /* Return the name of a row's vertex as text. For hosts, add how many they are and their nodes. */
 static char *
-name_of(const struct topology *t, const struct row *r)
+name_of(const struct topology *t, const struct topology_row *r)
 {
 	const struct topology_vertex *v = &t->vertices[r->vertex];
 	static const char *const units[] = {"", "K", "M", "G", NULL};
@@ -224,7 +224,7 @@ costs_of(const struct topology_vertex *host)
 }
 
 static char *
-link_of(const struct topology *t, const struct row *r)
+link_of(const struct topology *t, const struct topology_row *r)
 {
 	if (r->edge == TOPOLOGY_NONE)
 		return text("%s", "");
@@ -270,7 +270,7 @@ draw_text(const struct rows *rows, uint64_t longest_ns)
 	char *longest = latency_of(longest_ns);
 
 	for (uint32_t i = 0; i < rows->count; i++) {
-		const struct row *r = &rows->all[i];
+		const struct topology_row *r = &rows->all[i];
 		char *name = name_of(t, r), *link = link_of(t, r);
 
 		if (r->depth > 1)
@@ -292,7 +292,7 @@ draw_text(const struct rows *rows, uint64_t longest_ns)
 }
 
 static json_t *
-json_row(const struct rows *rows, const struct row *r)
+json_row(const struct rows *rows, const struct topology_row *r)
 {
 	const struct topology *t = rows->t;
 	const struct topology_vertex *v = &t->vertices[r->vertex];
@@ -364,7 +364,7 @@ draw_svg(const struct rows *rows, const char *path)
 		"<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
 		deepest * STEP_X + TEXT_X, (rows->count + 1) * STEP_Y);
 	for (uint32_t i = 0; i < rows->count; i++) {
-		const struct row *r = &rows->all[i];
+		const struct topology_row *r = &rows->all[i];
 		const uint32_t x = r->depth * STEP_X + 20, y = (i + 1) * STEP_Y;
 		char *name = name_of(rows->t, r), *link = link_of(rows->t, r);
 
@@ -388,7 +388,7 @@ draw_svg(const struct rows *rows, const char *path)
 }
 
 int
-show_topology(const struct options *options)
+show_topology(const struct ctl_options *options)
 {
 	const struct plan_options *o = &options->plan;
 	const bool json = options->json;
@@ -407,7 +407,10 @@ show_topology(const struct options *options)
 
 	if (rows.all == NULL)
 		return complain("no memory");
-	rows.all[0] = (struct row){.vertex = middle_of(t, &longest_ns), .edge = TOPOLOGY_NONE};
+	rows.all[0] = (struct topology_row){
+		.vertex = middle_of(t, &longest_ns),
+		.edge = TOPOLOGY_NONE,
+	};
 	rows.all[0].hosts = t->vertices[rows.all[0].vertex].host != TOPOLOGY_NONE;
 	add_below(&rows, 0);
 	if (o->svg != NULL)

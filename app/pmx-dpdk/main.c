@@ -111,7 +111,7 @@ exit_code(int error)
 		: EXIT_FAILED;
 }
 
-struct options {
+struct primary_options {
 	const char *config;
 	struct interface_wish link; /* link.name NULL: there is a configuration */
 	bool check, take_over, background;
@@ -530,7 +530,7 @@ hand_over(void)
 }
 
 static int
-serve(const struct options *o, struct config *config)
+serve(const struct primary_options *o, struct config *config)
 {
 	static char name[CONFIG_NAME_MAX];
 	char error[512];
@@ -605,7 +605,8 @@ examine(const struct eal_arguments *given, const struct config *c, char *error, 
 /* Check whether a start would succeed, for a start as well as for --check. Return 0, or the exit
  * code after printing why. */
 static int
-check_start(const struct eal_arguments *given, const struct config *c, const struct options *o)
+check_start(const struct eal_arguments *given, const struct config *c,
+	const struct primary_options *o)
 {
 	char error[1024];
 	const int result = examine(given, c, error, sizeof(error));
@@ -618,7 +619,7 @@ check_start(const struct eal_arguments *given, const struct config *c, const str
 
 static int
 start(int eal_argc, char **eal_argv, const struct eal_arguments *given_arguments,
-	const struct options *o, struct config *config)
+	const struct primary_options *o, struct config *config)
 {
 	char dir[4096];
 	int result;
@@ -663,7 +664,7 @@ start(int eal_argc, char **eal_argv, const struct eal_arguments *given_arguments
 /* Write the configuration where the primary and `pmx-ctl reload` read it; for --check to a file
  * without a name, and to stdout. Return 0 or -errno. */
 static int
-write_config(struct options *o, const char *text, size_t len)
+write_config(struct primary_options *o, const char *text, size_t len)
 {
 	static char path[sizeof(link_config_new)];
 	int fd, result = o->check ? 0 : run_dir_make(path, RUN_DIR_MAX);
@@ -694,7 +695,7 @@ write_config(struct options *o, const char *text, size_t len)
 /* Make a configuration for the interface, and *argc EAL arguments in *argv. Return -1, or the exit
  * code if that cannot be. */
 static int
-use_interface(struct options *o, int *argc, char ***argv)
+use_interface(struct primary_options *o, int *argc, char ***argv)
 {
 	static char vdev[VDEV_BYTES];
 	static char *args[80];
@@ -737,8 +738,8 @@ use_interface(struct options *o, int *argc, char ***argv)
 /* Choose ordinary memory for --link if there are not enough hugepages, or not for this user, and
  * the user has said nothing of memory. */
 static void
-choose_memory(const struct options *o, const struct config *c, struct eal_arguments *a, int *argc,
-	char **argv)
+choose_memory(const struct primary_options *o, const struct config *c, struct eal_arguments *a,
+	int *argc, char **argv)
 {
 	static char mib[16];
 	struct config sized = *c;
@@ -770,7 +771,7 @@ choose_memory(const struct options *o, const struct config *c, struct eal_argume
 }
 
 static int
-run(int eal_argc, char **eal_argv, const struct options *o)
+run(int eal_argc, char **eal_argv, const struct primary_options *o)
 {
 	struct eal_arguments given_arguments;
 	struct config config;
@@ -843,7 +844,7 @@ link_option(struct interface_wish *w, int opt)
 
 /* Read the options. Return the exit code with which the program ends now, or -1. */
 static int
-read_options(int argc, char **argv, struct options *o)
+read_options(int argc, char **argv, struct primary_options *o)
 {
 	static const struct option longs[] = {{"check", no_argument, NULL, 'c'},
 		{"take-over", no_argument, NULL, 't'}, {"background", no_argument, NULL, 'b'},
@@ -895,7 +896,7 @@ read_options(int argc, char **argv, struct options *o)
 int
 main(int argc, char **argv)
 {
-	struct options o = {.starter = {-1, -1}, .link = {.instance = "pmx0"}};
+	struct primary_options o = {.starter = {-1, -1}, .link = {.instance = "pmx0"}};
 	int eal_argc = 1;
 
 	/* arguments before "--" are for the EAL */

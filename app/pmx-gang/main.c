@@ -477,14 +477,14 @@ leave_all(void)
 }
 
 /* The arguments of the command line that struct gang does not have. */
-struct command_line {
+struct gang_command_line {
 	const char *file, *list; /* of hosts */
 	double slice_ms, seconds;
 };
 
 /* Take one option. Ends the program after --help, --version, or one that there is not. */
 static void
-take_option(struct command_line *c, int option)
+take_option(struct gang_command_line *c, int option)
 {
 	switch (option) {
 	case 'n':
@@ -541,7 +541,7 @@ is_command(char **words, int n)
 
 /* Find out which hosts are meant: those of a file or a list, or this one. */
 static void
-take_hosts(const struct command_line *c)
+take_hosts(const struct gang_command_line *c)
 {
 	static struct host here = {.name = (char *)""};
 	char error[512];
@@ -564,7 +564,7 @@ main(int argc, char **argv)
 		{"drain", 1, NULL, 'd'}, {"json", 0, NULL, 'j'}, {"processes", 0, NULL, 'P'},
 		{"park", 0, NULL, 'p'}, {"help", 0, NULL, '?'}, {"version", 0, NULL, 'V'}, {0}};
 	static struct turns turns;
-	struct command_line c = {.slice_ms = 100};
+	struct gang_command_line c = {.slice_ms = 100};
 	int option;
 
 	while ((option = getopt_long(argc, argv, "v", longs, NULL)) != -1)

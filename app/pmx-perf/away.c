@@ -11,10 +11,10 @@
 #define AWAY_NS 2000 /* between two looks at the clock, which are some 10 ns apart */
 
 int
-run_away(const struct options *o)
+run_away(const struct perf_options *o)
 {
 	const uint64_t least = AWAY_NS * perf_hz() / 1000000000;
-	struct row r = {.what = "away", .test = "away"};
+	struct perf_row r = {.what = "away", .test = "away"};
 	struct hist h;
 	uint64_t begin, before, now;
 

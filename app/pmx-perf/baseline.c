@@ -66,7 +66,7 @@ struct result_hdr {
 };
 
 /* One test as one side sees it. */
-struct session {
+struct baseline_session {
 	struct baseline *b;
 	int tcp;       /* the connection */
 	int data;      /* socket of the data: the connection or a datagram socket */
@@ -121,7 +121,7 @@ kind_name(const struct baseline *b)
  * the stop flag is set, or -ETIMEDOUT after the deadline. Deadline and flag are checked so rarely
  * that this does not affect the measurement. `polls` counts over the caller's wait. */
 static int
-wait_more(const struct session *s, uint32_t *polls)
+wait_more(const struct baseline_session *s, uint32_t *polls)
 {
 	if (s->b->idle == BASELINE_YIELD)
 		sched_yield();
@@ -143,7 +143,7 @@ would_wait(int error)
  * buffers, or because the peer's port is not open, counts as sent, because UDP may lose
  * datagrams. */
 static int
-send_all(const struct session *s, int fd, const uint8_t *bytes, size_t n)
+send_all(const struct baseline_session *s, int fd, const uint8_t *bytes, size_t n)
 {
 	uint32_t polls = 0;
 	int rc;
@@ -169,7 +169,7 @@ send_all(const struct session *s, int fd, const uint8_t *bytes, size_t n)
 
 /* Receive all n bytes of a stream. Returns -EPIPE at its end. */
 static int
-recv_all(const struct session *s, int fd, uint8_t *bytes, size_t n)
+recv_all(const struct baseline_session *s, int fd, uint8_t *bytes, size_t n)
 {
 	uint32_t polls = 0;
 	int rc;
@@ -304,9 +304,9 @@ datagram_connect(struct baseline *b, int fd, int tcp, uint16_t port)
 }
 
 static int
-session_open(struct session *s, struct baseline *b, int tcp, uint32_t size)
+session_open(struct baseline_session *s, struct baseline *b, int tcp, uint32_t size)
 {
-	*s = (struct session){.b = b, .tcp = tcp, .data = tcp, .size = size};
+	*s = (struct baseline_session){.b = b, .tcp = tcp, .data = tcp, .size = size};
 	s->flags = b->idle == BASELINE_BLOCK ? 0 : MSG_DONTWAIT;
 	s->deadline_ns = deadline_after(time_limit_s(b));
 	set_timeouts(tcp, TICK_MS);
@@ -319,7 +319,7 @@ session_open(struct session *s, struct baseline *b, int tcp, uint32_t size)
 }
 
 static void
-session_close(struct session *s)
+session_close(struct baseline_session *s)
 {
 	if (s->data != s->tcp)
 		close(s->data);
@@ -331,7 +331,7 @@ session_close(struct session *s)
 
 /* Return whether the client has shut down its side of the connection. */
 static bool
-client_ended(const struct session *s)
+client_ended(const struct baseline_session *s)
 {
 	char c;
 	ssize_t k = recv(s->tcp, &c, 1, MSG_DONTWAIT | MSG_PEEK);
@@ -340,7 +340,7 @@ client_ended(const struct session *s)
 }
 
 static int
-serve_echo_tcp(struct session *s)
+serve_echo_tcp(struct baseline_session *s)
 {
 	int rc;
 
@@ -355,7 +355,7 @@ serve_echo_tcp(struct session *s)
 /* Receive one datagram into the buffer. Returns its length, 0 if the client has ended the test, or
  * -errno. */
 static ssize_t
-serve_datagram(struct session *s)
+serve_datagram(struct baseline_session *s)
 {
 	int64_t quiet_since = 0;
 	uint32_t polls = 0;
@@ -381,7 +381,7 @@ serve_datagram(struct session *s)
 }
 
 static int
-serve_echo_udp(struct session *s)
+serve_echo_udp(struct baseline_session *s)
 {
 	for (;;) {
 		ssize_t k = serve_datagram(s);
@@ -397,7 +397,7 @@ serve_echo_udp(struct session *s)
 
 /* Receive some bytes of a stream. Returns how many, 0 at its end, or -errno. */
 static ssize_t
-serve_read(struct session *s)
+serve_read(struct baseline_session *s)
 {
 	uint32_t polls = 0;
 
@@ -416,7 +416,7 @@ serve_read(struct session *s)
 }
 
 static int
-serve_count(struct session *s)
+serve_count(struct baseline_session *s)
 {
 	struct result_hdr result;
 	int64_t ready = now_ns(), first = 0, last = 0;
@@ -446,7 +446,7 @@ serve_count(struct session *s)
 
 /* Prepare the data socket that the request asks for and tell the client that we are ready. */
 static int
-serve_ready(struct session *s, struct request_hdr *request)
+serve_ready(struct baseline_session *s, struct request_hdr *request)
 {
 	uint16_t port = ntohs(request->udp_port);
 	int rc;
@@ -472,7 +472,7 @@ static int
 serve_client(struct baseline *b, int tcp, const atomic_bool *stop, bool *quit)
 {
 	struct request_hdr request;
-	struct session s;
+	struct baseline_session s;
 	uint32_t size;
 	uint16_t test;
 	int rc = session_open(&s, b, tcp, 0);
@@ -611,7 +611,7 @@ baseline_connect(struct baseline *b)
 }
 
 static int
-exchange_request(struct session *s, enum test test, uint16_t udp_port)
+exchange_request(struct baseline_session *s, enum test test, uint16_t udp_port)
 {
 	struct request_hdr request = {
 		.magic = htonl(MAGIC),
@@ -636,7 +636,7 @@ exchange_request(struct session *s, enum test test, uint16_t udp_port)
 /* Make a datagram socket on any port, connected to the server's; *port is its port, for the
  * request. */
 static int
-client_datagrams(struct session *s, uint16_t *port)
+client_datagrams(struct baseline_session *s, uint16_t *port)
 {
 	struct sockaddr_storage sa;
 	socklen_t len = sizeof(sa);
@@ -652,7 +652,7 @@ client_datagrams(struct session *s, uint16_t *port)
 }
 
 static int
-client_open(struct session *s, struct baseline *b, enum test test, uint32_t size)
+client_open(struct baseline_session *s, struct baseline *b, enum test test, uint32_t size)
 {
 	uint16_t port = 0;
 	int tcp, rc;
@@ -674,7 +674,7 @@ client_open(struct session *s, struct baseline *b, enum test test, uint32_t size
 }
 
 static int
-ping_tcp(struct session *s)
+ping_tcp(struct baseline_session *s)
 {
 	int rc = send_all(s, s->data, s->buffer, s->size);
 
@@ -685,7 +685,7 @@ ping_tcp(struct session *s)
  * a late answer is not taken for the current one. Return 0, 1 if the datagram or its answer was
  * lost, or a negative errno. */
 static int
-ping_udp(struct session *s, uint64_t number, int64_t start)
+ping_udp(struct baseline_session *s, uint64_t number, int64_t start)
 {
 	size_t stamp = s->size < sizeof(number) ? s->size : sizeof(number);
 	uint32_t polls = 0;
@@ -711,7 +711,8 @@ ping_udp(struct session *s, uint64_t number, int64_t start)
 }
 
 static int
-ping_rounds(struct session *s, uint64_t rounds, uint64_t warmup, struct hist *h, uint64_t *lost)
+ping_rounds(struct baseline_session *s, uint64_t rounds, uint64_t warmup, struct hist *h,
+	uint64_t *lost)
 {
 	bool udp = s->data != s->tcp;
 	const int64_t within = (int64_t)(s->b->within_s * 1e9), begin = now_ns();
@@ -756,7 +757,8 @@ baseline_latency(struct baseline *b, uint32_t size_bytes, uint64_t rounds, uint6
 	struct hist *h, uint64_t *lost)
 {
 	uint64_t lost_now = 0;
-	struct session s = {0}; /* for the compiler, which does not see that it is opened */
+	/* for the compiler, which does not see that it is opened */
+	struct baseline_session s = {0};
 	int rc;
 
 	if (b->kind == BASELINE_UDP && size_bytes > BASELINE_UDP_MAX)
@@ -774,7 +776,7 @@ baseline_latency(struct baseline *b, uint32_t size_bytes, uint64_t rounds, uint6
 
 /* Send one message, over UDP in as many datagrams as it takes. */
 static int
-send_message(const struct session *s)
+send_message(const struct baseline_session *s)
 {
 	size_t at = 0;
 
@@ -792,7 +794,7 @@ send_message(const struct session *s)
 }
 
 static int
-stream_result(struct session *s, uint64_t sent, struct baseline_flow *flow)
+stream_result(struct baseline_session *s, uint64_t sent, struct baseline_flow *flow)
 {
 	struct baseline_flow f = {.sent = sent};
 	struct result_hdr result;
@@ -820,7 +822,7 @@ stream_result(struct session *s, uint64_t sent, struct baseline_flow *flow)
 int
 baseline_stream(struct baseline *b, uint32_t size_bytes, double seconds, struct baseline_flow *flow)
 {
-	struct session s;
+	struct baseline_session s;
 	uint64_t sent = 0;
 	int64_t end;
 	int rc;
@@ -882,7 +884,7 @@ baseline_run(struct baseline *b, const uint32_t *sizes, size_t n, uint64_t round
 int
 baseline_quit(struct baseline *b)
 {
-	struct session s;
+	struct baseline_session s;
 	int rc = client_open(&s, b, TEST_QUIT, 0);
 
 	if (rc == 0)

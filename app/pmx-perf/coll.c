@@ -67,7 +67,7 @@ take_memory(uint32_t bytes)
 }
 
 static void
-end(struct session *s)
+end(struct perf_session *s)
 {
 	give_memory();
 	members_close(&members);
@@ -105,7 +105,7 @@ begin(enum what what, unsigned k, uint32_t root, uint32_t bytes, pmx_request *r)
 
 /* Run one collective at both members here. */
 static int
-once(struct session *s, enum what what, uint32_t root, uint32_t bytes)
+once(struct perf_session *s, enum what what, uint32_t root, uint32_t bytes)
 {
 	pmx_request r[HERE];
 	int e = 0;
@@ -120,7 +120,7 @@ once(struct session *s, enum what what, uint32_t root, uint32_t bytes)
 /* `count` times; h gets how long each took, NULL: nothing. The first one also waits for the other
  * side. */
 static int
-repeat(struct session *s, enum what what, uint32_t bytes, uint64_t count, struct hist *h)
+repeat(struct perf_session *s, enum what what, uint32_t bytes, uint64_t count, struct hist *h)
 {
 	const bool rooted = what == BCAST || what == GATHER || what == SCATTER || what == REDUCE;
 	int e = take_memory(bytes);
@@ -140,7 +140,7 @@ repeat(struct session *s, enum what what, uint32_t bytes, uint64_t count, struct
 /* ------------------------------------------------------------------ responder */
 
 static int
-answer(struct session *s, struct pmx_message *m)
+answer(struct perf_session *s, struct pmx_message *m)
 {
 	struct order o;
 	int e = 0;
@@ -171,7 +171,7 @@ const struct responder coll_responder = {.answer = answer, .end = end};
 /* Send `count` messages there and back between the sides, one after the other. h gets the half of
  * each round trip; NULL: nothing is recorded. */
 static int
-trip(struct session *s, const struct options *o, uint64_t count, struct hist *h)
+trip(struct perf_session *s, const struct perf_options *o, uint64_t count, struct hist *h)
 {
 	int e = 0;
 
@@ -187,7 +187,7 @@ trip(struct session *s, const struct options *o, uint64_t count, struct hist *h)
 
 /* ... and one way between the contexts of this side. */
 static int
-hop(struct session *s, uint64_t count, struct hist *h)
+hop(struct perf_session *s, uint64_t count, struct hist *h)
 {
 	const uint64_t bytes = 0;
 	int e = 0;
@@ -213,8 +213,8 @@ hop(struct session *s, uint64_t count, struct hist *h)
 }
 
 static int
-measure(struct session *s, const struct options *o, enum what what, uint32_t bytes, uint64_t count,
-	struct hist *h)
+measure(struct perf_session *s, const struct perf_options *o, enum what what, uint32_t bytes,
+	uint64_t count, struct hist *h)
 {
 	const struct order order = {
 		.kind = KIND_COLL,
@@ -229,9 +229,9 @@ measure(struct session *s, const struct options *o, enum what what, uint32_t byt
 }
 
 static void
-print(const struct options *o, const char *what, uint32_t bytes, const struct hist *h)
+print(const struct perf_options *o, const char *what, uint32_t bytes, const struct hist *h)
 {
-	struct row r = {.test = "latency", .size = bytes};
+	struct perf_row r = {.test = "latency", .size = bytes};
 
 	snprintf(r.what, sizeof(r.what), "%s", what);
 	row_latency(&r, h);
@@ -239,7 +239,7 @@ print(const struct options *o, const char *what, uint32_t bytes, const struct hi
 }
 
 static int
-one_size(struct session *s, const struct options *o, uint32_t bytes)
+one_size(struct perf_session *s, const struct perf_options *o, uint32_t bytes)
 {
 	static struct hist h[WHATS];
 	/* long ones take longer */
@@ -262,7 +262,7 @@ one_size(struct session *s, const struct options *o, uint32_t bytes)
 }
 
 int
-test_coll(struct session *s, const struct options *o)
+test_coll(struct perf_session *s, const struct perf_options *o)
 {
 	static const uint32_t defaults[] = {SHORT, 1024, 16384, 262144};
 	static struct hist h[2];

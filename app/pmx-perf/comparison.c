@@ -13,8 +13,8 @@
 /* of a median, above which a cell is marked and measured again */
 #define SPREAD_MAX (1.0 / 3)
 
-const struct column columns[COLUMNS] = {{"pmx", "pmx"}, {"raw", "raw link"}, {"tcp", "TCP"},
-	{"udp", "UDP"}};
+const struct compared_column columns[COLUMNS] = {{"pmx", "pmx"}, {"raw", "raw link"},
+	{"tcp", "TCP"}, {"udp", "UDP"}};
 
 /* ------------------------------------------------------------------ reading */
 
@@ -32,9 +32,9 @@ add_row(struct group *g, const json_t *line)
 
 	if (what == NULL || test == NULL || g->count == ROWS_MAX)
 		return;
-	struct row *r = &g->rows[g->count++];
+	struct perf_row *r = &g->rows[g->count++];
 
-	*r = (struct row){
+	*r = (struct perf_row){
 		.size = (uint32_t)json_count(line, "size"),
 		.p50_ns = json_count(line, "p50_ns"),
 		.p99_ns = json_count(line, "p99_ns"),
@@ -115,7 +115,7 @@ comparison_free(struct comparison *c)
 /* ------------------------------------------------------------------ cells */
 
 static double
-figure_of(const struct row *r, enum figure f)
+figure_of(const struct perf_row *r, enum figure f)
 {
 	double value = 0;
 
@@ -136,13 +136,13 @@ figure_of(const struct row *r, enum figure f)
 	return value > 0 ? value : NAN;
 }
 
-struct cell
+struct compared_cell
 cell_of_values(double *values, unsigned n)
 {
 	if (n == 0)
-		return (struct cell){0, NAN, NAN, NAN};
+		return (struct compared_cell){0, NAN, NAN, NAN};
 	qsort(values, n, sizeof(values[0]), compare_figures);
-	return (struct cell){
+	return (struct compared_cell){
 		.count = n,
 		.median = (values[(n - 1) / 2] + values[n / 2]) / 2,
 		.lowest = values[0],
@@ -150,14 +150,14 @@ cell_of_values(double *values, unsigned n)
 	};
 }
 
-struct cell
+struct compared_cell
 cell_of(const struct group *g, const char *what, const char *test, enum figure f, uint32_t size)
 {
 	static double values[ROWS_MAX];
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < g->count; i++) {
-		const struct row *r = &g->rows[i];
+		const struct perf_row *r = &g->rows[i];
 
 		if (strcmp(r->what, what) == 0 && strcmp(r->test, test) == 0 && r->size == size &&
 			isfinite(figure_of(r, f)))
@@ -166,7 +166,7 @@ cell_of(const struct group *g, const char *what, const char *test, enum figure f
 	return cell_of_values(values, n);
 }
 
-struct cell
+struct compared_cell
 line_of(const struct comparison *c)
 {
 	static double values[GROUPS_MAX * ROWS_MAX];
@@ -174,7 +174,7 @@ line_of(const struct comparison *c)
 
 	for (unsigned k = 0; k < c->count; k++) {
 		for (unsigned i = 0; i < c->groups[k].count; i++) {
-			const struct row *r = &c->groups[k].rows[i];
+			const struct perf_row *r = &c->groups[k].rows[i];
 
 			if (strcmp(r->what, "line") == 0 && r->min_ns > 0)
 				values[n++] = (double)r->min_ns;
@@ -210,7 +210,7 @@ next_size(const struct comparison *c, const char *test, uint32_t size)
 
 	for (unsigned k = 0; k < c->count; k++) {
 		for (unsigned i = 0; i < c->groups[k].count; i++) {
-			const struct row *r = &c->groups[k].rows[i];
+			const struct perf_row *r = &c->groups[k].rows[i];
 
 			if (is_column(r->what) && strcmp(r->test, test) == 0 && r->size > size &&
 				(next == 0 || r->size < next))
@@ -223,7 +223,7 @@ next_size(const struct comparison *c, const char *test, uint32_t size)
 /* ------------------------------------------------------------------ what to believe */
 
 bool
-cell_unsettled(const struct cell *cell)
+cell_unsettled(const struct compared_cell *cell)
 {
 	return cell->count > 1 && cell->highest - cell->lowest > SPREAD_MAX * cell->median;
 }
@@ -251,7 +251,7 @@ beats_link(const struct comparison *c, const struct group *g, const char *what, 
 	enum figure f, uint32_t size)
 {
 	const struct group *carrier = link_of(c, g, test);
-	struct cell own, raw;
+	struct compared_cell own, raw;
 
 	if (carrier == NULL || strcmp(what, columns[0].what) != 0)
 		return false;

@@ -18,7 +18,7 @@
  * group. */
 struct group {
 	char name[64];
-	struct row *rows;
+	struct perf_row *rows;
 	unsigned count;
 };
 
@@ -28,11 +28,12 @@ struct comparison {
 };
 
 /* The columns of a test. */
-struct column {
+struct compared_column {
 	const char *what, *name;
 };
 #define COLUMNS 4
-extern const struct column columns[COLUMNS]; /* the first is pmx, the second what carries it */
+extern const struct compared_column columns[COLUMNS]; /* the first is pmx, the second what carries
+						       * it */
 
 enum figure {
 	P50,       /* us */
@@ -42,7 +43,7 @@ enum figure {
 };
 
 /* The repetitions of one figure of one size. */
-struct cell {
+struct compared_cell {
 	unsigned count;                 /* 0: not measured, and the rest is NAN */
 	double median, lowest, highest; /* median: with an even count the mean of the middle two */
 };
@@ -55,18 +56,18 @@ void comparison_free(struct comparison *c);
 bool group_has(const struct group *g, const char *what, const char *test);
 /* Return the next larger size that any column has, or 0. */
 uint32_t next_size(const struct comparison *c, const char *test, uint32_t size);
-struct cell cell_of(const struct group *g, const char *what, const char *test, enum figure f,
-	uint32_t size);
+struct compared_cell cell_of(const struct group *g, const char *what, const char *test,
+	enum figure f, uint32_t size);
 /* Return the cell of n values, which it sorts. */
-struct cell cell_of_values(double *values, unsigned n);
+struct compared_cell cell_of_values(double *values, unsigned n);
 /* Return whether the highest and lowest repetition differ by over a third of the median. */
-bool cell_unsettled(const struct cell *cell);
+bool cell_unsettled(const struct compared_cell *cell);
 /* Return whether pmx's figure is better than the raw link's: its own group's or, if that has
  * none, the only group's that has one. A link cannot be slower than what it carries. */
 bool beats_link(const struct comparison *c, const struct group *g, const char *what,
 	const char *test, enum figure f, uint32_t size);
 /* Return how long a cache line took between the two CPUs, in ns: the least of each repetition.
  * The result's count is 0 where nobody measured it. */
-struct cell line_of(const struct comparison *c);
+struct compared_cell line_of(const struct comparison *c);
 
 #endif

@@ -57,7 +57,7 @@ copy_rate(uint8_t *to, const uint8_t *from, size_t bytes, double seconds)
 }
 
 static void
-copy_print(const struct options *o, const struct plot *p, size_t bytes, double lowest,
+copy_print(const struct perf_options *o, const struct plot *p, size_t bytes, double lowest,
 	double highest, double spread)
 {
 	if (o->json)
@@ -74,7 +74,7 @@ copy_print(const struct options *o, const struct plot *p, size_t bytes, double l
 }
 
 int
-run_copy(const struct options *o)
+run_copy(const struct perf_options *o)
 {
 	static struct plot p = {
 		.name = "copy",

@@ -79,7 +79,7 @@ cpu_pin(pthread_t thread, int cpu)
 
 /* Return the EAL argument that places the EAL's threads (-l, -c or --lcores), or NULL. */
 static const char *
-eal_placement(const struct options *o)
+eal_placement(const struct perf_options *o)
 {
 	for (int i = 1; i < o->eal_argc; i++) {
 		const char *a = o->eal_argv[i];
@@ -92,7 +92,7 @@ eal_placement(const struct options *o)
 
 /* Put "--lcores 0@CPU" before the other EAL arguments. */
 static int
-place_eal(struct options *o)
+place_eal(struct perf_options *o)
 {
 	static char lcores[32];
 	char **argv = calloc((size_t)o->eal_argc + 3, sizeof(*argv));
@@ -110,7 +110,7 @@ place_eal(struct options *o)
 }
 
 int
-cpu_settle(struct options *o, bool eal)
+cpu_settle(struct perf_options *o, bool eal)
 {
 	const char *placed = eal ? eal_placement(o) : NULL;
 	char text[256];

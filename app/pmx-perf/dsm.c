@@ -34,7 +34,7 @@ static struct {
 /* ------------------------------------------------------------------ both sides */
 
 static void
-share_end(struct session *s)
+share_end(struct perf_session *s)
 {
 	pmx_dsm_close(shared.dsm);
 	pmx_group_close(shared.group);
@@ -43,7 +43,7 @@ share_end(struct session *s)
 }
 
 static int
-share(struct session *s, struct pmx_addr initiator, struct pmx_addr responder)
+share(struct perf_session *s, struct pmx_addr initiator, struct pmx_addr responder)
 {
 	const struct pmx_dsm_params p = {.size = sizeof(p), .bytes = 2 * PAGES * PAGE};
 	struct pmx_remote remote;
@@ -84,7 +84,7 @@ barriers(uint64_t count, unsigned changed, unsigned home, struct hist *h)
 /* ------------------------------------------------------------------ responder */
 
 static int
-answer(struct session *s, struct pmx_message *m)
+answer(struct perf_session *s, struct pmx_message *m)
 {
 	struct order o;
 	int e = 0;
@@ -110,7 +110,8 @@ const struct responder dsm_responder = {.answer = answer, .end = share_end};
 enum { PULL, READ, WRITE, UPDATE, BARRIER, BARRIER_CHANGED, FIGURES };
 
 static int
-order(struct session *s, const struct options *o, uint16_t what, uint64_t count, uint32_t changed)
+order(struct perf_session *s, const struct perf_options *o, uint16_t what, uint64_t count,
+	uint32_t changed)
 {
 	const struct order order = {
 		.kind = KIND_DSM,
@@ -123,7 +124,7 @@ order(struct session *s, const struct options *o, uint16_t what, uint64_t count,
 }
 
 static int
-pull_page(struct session *s, const struct options *o)
+pull_page(struct perf_session *s, const struct perf_options *o)
 {
 	const struct pmx_transfer t = {
 		.peer = o->to,
@@ -155,7 +156,7 @@ update(void)
 
 /* Measure each operation but barriers once; page `at` is touched for the first time. */
 static int
-touch(struct session *s, const struct options *o, uint64_t at, struct hist *h)
+touch(struct perf_session *s, const struct perf_options *o, uint64_t at, struct hist *h)
 {
 	volatile uint64_t *page = (volatile uint64_t *)(shared.memory[RESPONDER] + at * PAGE);
 	uint64_t t[5];
@@ -176,7 +177,7 @@ touch(struct session *s, const struct options *o, uint64_t at, struct hist *h)
 }
 
 static int
-measure(struct session *s, const struct options *o, struct hist *h)
+measure(struct perf_session *s, const struct perf_options *o, struct hist *h)
 {
 	const uint64_t first = UPDATED + 1 + CHANGED, all = PAGES - first;
 	const uint64_t rounds = o->rounds < all - BATCH ? o->rounds : all - BATCH;
@@ -195,7 +196,7 @@ measure(struct session *s, const struct options *o, struct hist *h)
 }
 
 int
-test_dsm(struct session *s, const struct options *o)
+test_dsm(struct perf_session *s, const struct perf_options *o)
 {
 	static const char *const names[FIGURES] = {"page pulled", "first read", "first write",
 		"locked update", "barrier", "barrier"};
@@ -210,7 +211,7 @@ test_dsm(struct session *s, const struct options *o)
 		return e;
 	row_head(o);
 	for (unsigned i = 0; i < FIGURES; i++) {
-		struct row r = {.test = "latency", .size = i <= WRITE ? PAGE : 0};
+		struct perf_row r = {.test = "latency", .size = i <= WRITE ? PAGE : 0};
 
 		if (i == BARRIER_CHANGED)
 			r.size = CHANGED * PAGE;

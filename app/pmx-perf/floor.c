@@ -91,7 +91,7 @@ struct floor_frame {
 _Static_assert(sizeof(struct floor_frame) == FLOOR_HDR_BYTES, "FLOOR_HDR_BYTES");
 
 /* The responder's view of the running test. */
-struct responder {
+struct floor_responder {
 	uint32_t run;
 	bool started; /* a START was seen, run and mode are valid */
 	bool quit;    /* a QUIT was seen */
@@ -319,7 +319,7 @@ user_next(uint32_t *user_at, uint32_t bytes)
 }
 
 static inline void
-copy_out(struct responder *r, const struct rte_mbuf *m)
+copy_out(struct floor_responder *r, const struct rte_mbuf *m)
 {
 	uint32_t bytes = m->data_len - FLOOR_HDR_BYTES;
 
@@ -329,7 +329,7 @@ copy_out(struct responder *r, const struct rte_mbuf *m)
 
 /* Process the held frames of a message that is complete, or never will be. */
 static void
-take_held(struct responder *r)
+take_held(struct floor_responder *r)
 {
 	for (uint16_t i = 0; i < r->held_count; i++)
 		copy_out(r, r->held[i]);
@@ -339,7 +339,7 @@ take_held(struct responder *r)
 
 /* Count a DATA frame, and hold it if it belongs to a message. Returns true if the frame is kept. */
 static inline bool
-take_data(struct responder *r, struct rte_mbuf *m, const struct floor_frame *fr)
+take_data(struct floor_responder *r, struct rte_mbuf *m, const struct floor_frame *fr)
 {
 	if (unlikely(!r->started || fr->hdr.run != rte_cpu_to_be_32(r->run)))
 		return false;
@@ -358,7 +358,7 @@ take_data(struct responder *r, struct rte_mbuf *m, const struct floor_frame *fr)
 
 /* Act on a request and turn the frame into its answer. */
 static void
-answer(const struct floor *f, struct responder *r, struct floor_frame *fr)
+answer(const struct floor *f, struct floor_responder *r, struct floor_frame *fr)
 {
 	uint32_t run = rte_be_to_cpu_32(fr->hdr.run);
 
@@ -384,7 +384,8 @@ answer(const struct floor *f, struct responder *r, struct floor_frame *fr)
 
 /* Answer a FETCH in its own mbuf, with bytes copied from the user buffer. */
 static void
-answer_fetch(const struct floor *f, struct responder *r, struct rte_mbuf *m, struct floor_frame *fr)
+answer_fetch(const struct floor *f, struct floor_responder *r, struct rte_mbuf *m,
+	struct floor_frame *fr)
 {
 	uint64_t bytes = rte_be_to_cpu_64(fr->hdr.frames), room = frame_room(f->pool);
 
@@ -402,7 +403,8 @@ answer_fetch(const struct floor *f, struct responder *r, struct rte_mbuf *m, str
 
 /* Hold a frame of a ping, which is echoed once it is complete. */
 static void
-hold_ping(const struct floor *f, struct responder *r, struct rte_mbuf *m, struct floor_frame *fr)
+hold_ping(const struct floor *f, struct floor_responder *r, struct rte_mbuf *m,
+	struct floor_frame *fr)
 {
 	uint16_t group = RTE_MIN(rte_be_to_cpu_16(fr->hdr.group), FLOOR_GROUP_MAX);
 	uint64_t most = RTE_MAX(rte_be_to_cpu_64(fr->hdr.frames), UINT64_C(1));
@@ -427,7 +429,7 @@ hold_ping(const struct floor *f, struct responder *r, struct rte_mbuf *m, struct
 /* Process one burst: requests are answered in their own mbufs, which are moved to the front of
  * bufs; mbufs that are no longer needed are moved to `done`. Returns the number of answers. */
 static uint16_t
-respond(const struct floor *f, struct responder *r, struct rte_mbuf **bufs, uint16_t n,
+respond(const struct floor *f, struct floor_responder *r, struct rte_mbuf **bufs, uint16_t n,
 	struct rte_mbuf **done, uint16_t *done_count)
 {
 	uint16_t answers = 0, k = 0;
@@ -461,7 +463,7 @@ respond(const struct floor *f, struct responder *r, struct rte_mbuf **bufs, uint
 
 /* Poll once. Returns false if nothing was there. */
 static inline bool
-echo_poll(const struct floor *f, struct responder *r)
+echo_poll(const struct floor *f, struct floor_responder *r)
 {
 	struct rte_mbuf *bufs[FLOOR_BURST_MAX], *done[FLOOR_BURST_MAX];
 	uint16_t n = rte_eth_rx_burst(f->port, 0, bufs, FLOOR_BURST_MAX);
@@ -489,7 +491,7 @@ int
 floor_echo(struct floor *f, double seconds)
 {
 	uint64_t deadline = rte_rdtsc() + ticks_of_us(seconds * 1e6);
-	struct responder r = {0};
+	struct floor_responder r = {0};
 	uint32_t empty = 0;
 	bool leaving = false;
 
@@ -748,7 +750,7 @@ floor_fetch(struct floor *f, uint16_t answer_bytes, uint64_t rounds, uint64_t wa
 }
 
 /* The state of the sender of a stream. */
-struct stream {
+struct floor_stream {
 	struct floor_frame head; /* of each frame */
 	uint16_t frame_bytes;
 	uint16_t burst;      /* frames offered to the port at once */
@@ -758,7 +760,7 @@ struct stream {
 };
 
 static inline void
-stream_fill(struct stream *s, struct rte_mbuf *m)
+stream_fill(struct floor_stream *s, struct rte_mbuf *m)
 {
 	struct floor_frame *fr = rte_pktmbuf_mtod(m, struct floor_frame *);
 	uint32_t bytes = s->frame_bytes - FLOOR_HDR_BYTES;
@@ -772,7 +774,7 @@ stream_fill(struct stream *s, struct rte_mbuf *m)
 }
 
 static uint64_t
-stream_send(struct floor *f, struct stream *s, double seconds)
+stream_send(struct floor *f, struct floor_stream *s, double seconds)
 {
 	uint64_t end = rte_rdtsc() + ticks_of_us(seconds * 1e6);
 	struct rte_mbuf *bufs[FLOOR_GROUP_MAX];
@@ -801,7 +803,7 @@ stream_send(struct floor *f, struct stream *s, double seconds)
 }
 
 static int
-stream_run(struct floor *f, struct stream *s, double seconds, struct floor_result *result)
+stream_run(struct floor *f, struct floor_stream *s, double seconds, struct floor_result *result)
 {
 	enum floor_mode mode = s->user ? FLOOR_COPY : FLOOR_COUNT;
 	struct floor_hdr hdr;
@@ -840,7 +842,7 @@ int
 floor_rate(struct floor *f, uint16_t frame_bytes, uint16_t burst, double seconds,
 	struct floor_result *result)
 {
-	struct stream s = {.frame_bytes = frame_bytes, .burst = burst, .group = 1};
+	struct floor_stream s = {.frame_bytes = frame_bytes, .burst = burst, .group = 1};
 	int rc = check_frame_bytes(f, frame_bytes);
 
 	if (rc != 0)
@@ -852,7 +854,7 @@ int
 floor_bandwidth(struct floor *f, uint16_t frame_bytes, uint16_t group, uint16_t burst,
 	double seconds, struct floor_result *result)
 {
-	struct stream s = {.frame_bytes = frame_bytes, .burst = burst, .group = group};
+	struct floor_stream s = {.frame_bytes = frame_bytes, .burst = burst, .group = group};
 	uint8_t *user;
 	int rc = check_frame_bytes(f, frame_bytes);
 

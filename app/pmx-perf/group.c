@@ -33,7 +33,7 @@ static struct pmx_addr other_side;
 /* ------------------------------------------------------------------ both sides */
 
 int
-perf_group_open(struct session *s, uint32_t id, struct pmx_addr initiator,
+perf_group_open(struct perf_session *s, uint32_t id, struct pmx_addr initiator,
 	struct pmx_addr responder, struct pmx_group **g)
 {
 	const struct pmx_addr members[2] = {initiator, responder};
@@ -50,7 +50,7 @@ perf_group_open(struct session *s, uint32_t id, struct pmx_addr initiator,
 }
 
 static int
-subscribe(struct session *s, uint32_t region)
+subscribe(struct perf_session *s, uint32_t region)
 {
 	pmx_request r;
 	int e;
@@ -61,7 +61,7 @@ subscribe(struct session *s, uint32_t region)
 }
 
 static int
-unsubscribe(struct session *s, uint32_t region)
+unsubscribe(struct perf_session *s, uint32_t region)
 {
 	pmx_request r;
 	int e;
@@ -73,7 +73,7 @@ unsubscribe(struct session *s, uint32_t region)
 
 /* Open the group, and share the region whose home is here, then the other one. */
 static int
-begin(struct session *s, struct pmx_addr initiator, struct pmx_addr responder, uint32_t home)
+begin(struct perf_session *s, struct pmx_addr initiator, struct pmx_addr responder, uint32_t home)
 {
 	int e = perf_group_open(s, GROUP, initiator, responder, &group);
 	void *memory[2];
@@ -97,7 +97,7 @@ close_group(void)
 }
 
 static int
-barrier(struct session *s)
+barrier(struct perf_session *s)
 {
 	pmx_request r;
 	int e;
@@ -108,7 +108,7 @@ barrier(struct session *s)
 }
 
 static int
-lock(struct session *s, uint32_t number)
+lock(struct perf_session *s, uint32_t number)
 {
 	pmx_request r;
 	int e;
@@ -119,7 +119,7 @@ lock(struct session *s, uint32_t number)
 }
 
 static int
-unlock(struct session *s, uint32_t number)
+unlock(struct perf_session *s, uint32_t number)
 {
 	int e;
 
@@ -130,7 +130,7 @@ unlock(struct session *s, uint32_t number)
 
 /* Do something `count` times. h gets how long each took; NULL: nothing is recorded. */
 static int
-repeat(struct session *s, uint64_t count, int (*once)(struct session *s), struct hist *h)
+repeat(struct perf_session *s, uint64_t count, int (*once)(struct perf_session *s), struct hist *h)
 {
 	int e = 0;
 
@@ -145,7 +145,7 @@ repeat(struct session *s, uint64_t count, int (*once)(struct session *s), struct
 }
 
 static int
-contend_once(struct session *s)
+contend_once(struct perf_session *s)
 {
 	int e = lock(s, BOTH_WANT);
 
@@ -155,7 +155,7 @@ contend_once(struct session *s)
 /* ------------------------------------------------------------------ responder */
 
 static int
-answer(struct session *s, struct pmx_message *m)
+answer(struct perf_session *s, struct pmx_message *m)
 {
 	struct order o;
 	int e = 0;
@@ -185,7 +185,7 @@ answer(struct session *s, struct pmx_message *m)
 }
 
 static void
-end(struct session *s)
+end(struct perf_session *s)
 {
 	(void)s;
 	close_group();
@@ -196,23 +196,23 @@ const struct responder group_responder = {.answer = answer, .end = end};
 /* ------------------------------------------------------------------ initiator */
 
 static int
-order(struct session *s, const struct options *o, uint16_t what, uint64_t count)
+order(struct perf_session *s, const struct perf_options *o, uint16_t what, uint64_t count)
 {
 	const struct order order = {.kind = KIND_GROUP, .depth = what, .count = count};
 
 	return order_send(s, o->to, &order);
 }
 
-static const struct options *options; /* of the test that runs */
+static const struct perf_options *options; /* of the test that runs */
 
 static int
-trip_once(struct session *s)
+trip_once(struct perf_session *s)
 {
 	return perf_trip(s, options->to, TRIP_BYTES);
 }
 
 static int
-free_lock_once(struct session *s)
+free_lock_once(struct perf_session *s)
 {
 	return lock(s, FREE_LOCK);
 }
@@ -220,7 +220,7 @@ free_lock_once(struct session *s)
 /* Take `count` times a lock that the other side does not want. A round trip between lets the
  * release be over. */
 static int
-free_locks(struct session *s, uint64_t count, struct hist *h)
+free_locks(struct perf_session *s, uint64_t count, struct hist *h)
 {
 	int e = 0;
 
@@ -235,7 +235,7 @@ free_locks(struct session *s, uint64_t count, struct hist *h)
 /* Take the lock `count` times while the other side does so as well. h gets the mean time from one
  * holder to the next; NULL: nothing is recorded. */
 static int
-contend(struct session *s, uint64_t count, struct hist *h)
+contend(struct perf_session *s, uint64_t count, struct hist *h)
 {
 	uint64_t start;
 	int e = order(s, options, CONTEND, count);
@@ -251,7 +251,7 @@ contend(struct session *s, uint64_t count, struct hist *h)
 static uint64_t length; /* of the updates and transfers that are measured */
 
 static int
-update_once(struct session *s)
+update_once(struct perf_session *s)
 {
 	const struct pmx_update u = {.region = OWN, .len = length};
 	pmx_request r;
@@ -263,7 +263,7 @@ update_once(struct session *s)
 }
 
 static int
-transfer_once(struct session *s, bool pulls)
+transfer_once(struct perf_session *s, bool pulls)
 {
 	volatile int32_t status = 1;
 	const struct pmx_transfer t = {
@@ -284,13 +284,13 @@ transfer_once(struct session *s, bool pulls)
 }
 
 static int
-push_once(struct session *s)
+push_once(struct perf_session *s)
 {
 	return transfer_once(s, false);
 }
 
 static int
-pull_once(struct session *s)
+pull_once(struct perf_session *s)
 {
 	return transfer_once(s, true);
 }
@@ -298,7 +298,7 @@ pull_once(struct session *s)
 /* Leave the other side's region and come to share it again, `count` times. h gets how long each
  * coming took; NULL: nothing is recorded. */
 static int
-share(struct session *s, uint64_t count, struct hist *h)
+share(struct perf_session *s, uint64_t count, struct hist *h)
 {
 	int e = 0;
 
@@ -329,7 +329,7 @@ enum {
 
 /* Measure a batch of each operation on regions. The other side need only make progress. */
 static int
-region_turn(struct session *s, uint64_t batch, struct hist *h)
+region_turn(struct perf_session *s, uint64_t batch, struct hist *h)
 {
 	int e;
 
@@ -345,7 +345,7 @@ region_turn(struct session *s, uint64_t batch, struct hist *h)
 }
 
 static int
-turn(struct session *s, uint64_t batch, struct hist *h)
+turn(struct perf_session *s, uint64_t batch, struct hist *h)
 {
 	int e = repeat(s, batch, trip_once, h ? &h[TRIP] : NULL);
 
@@ -359,7 +359,7 @@ turn(struct session *s, uint64_t batch, struct hist *h)
 }
 
 int
-test_group(struct session *s, const struct options *o)
+test_group(struct perf_session *s, const struct perf_options *o)
 {
 	static const struct {
 		const char *name;
@@ -393,7 +393,7 @@ test_group(struct session *s, const struct options *o)
 		return e;
 	row_head(o);
 	for (unsigned i = 0; i < FIGURES; i++) {
-		struct row r = {.test = "latency", .size = rows[i].size};
+		struct perf_row r = {.test = "latency", .size = rows[i].size};
 
 		snprintf(r.what, sizeof(r.what), "%s", rows[i].name);
 		row_latency(&r, &h[i]);

@@ -43,7 +43,7 @@ static const char *const policies[] = {"spin", "pause", "yield", "adaptive", "sl
 static const uint32_t gaps[] = {0, 10, 100, 1000, 10000, 1000000};
 #define GAPS (sizeof(gaps) / sizeof(gaps[0]))
 
-struct cell {
+struct idle_cell {
 	struct hist h;
 	double cpu; /* of a core */
 };
@@ -55,7 +55,7 @@ struct bench {
 	struct pmx_context *others[PERF_BESIDE_MAX]; /* open, and never used */
 	pthread_t thread;
 	clockid_t clock; /* the engine's CPU time */
-	struct cell cells[POLICIES][GAPS];
+	struct idle_cell cells[POLICIES][GAPS];
 };
 
 static double
@@ -107,7 +107,7 @@ pause_us(uint32_t us)
 }
 
 static int
-measure(struct bench *b, const struct options *o, struct cell *c, uint32_t gap)
+measure(struct bench *b, const struct perf_options *o, struct idle_cell *c, uint32_t gap)
 {
 	double enough = gap >= 1000000 ? 3.3 * o->seconds : 0.5 * o->seconds;
 	double begin = seconds(CLOCK_MONOTONIC), cpu = seconds(b->clock), spent;
@@ -132,7 +132,7 @@ measure(struct bench *b, const struct options *o, struct cell *c, uint32_t gap)
 }
 
 static int
-start(struct bench *b, const struct options *o, char *path, size_t size)
+start(struct bench *b, const struct perf_options *o, char *path, size_t size)
 {
 	const struct pmx_context_params few = {
 		.size = sizeof(few),
@@ -217,9 +217,9 @@ gap_name(uint32_t us, char *out, size_t size)
 }
 
 static void
-print(const struct bench *b, const struct options *o, unsigned p, unsigned g)
+print(const struct bench *b, const struct perf_options *o, unsigned p, unsigned g)
 {
-	const struct cell *c = &b->cells[p][g];
+	const struct idle_cell *c = &b->cells[p][g];
 	char gap[16];
 
 	if (o->json) {
@@ -272,7 +272,7 @@ draw(const struct bench *b, const char *dir)
 }
 
 int
-run_idle(const struct options *o)
+run_idle(const struct perf_options *o)
 {
 	static struct bench b;
 	char path[64];

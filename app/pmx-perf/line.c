@@ -89,10 +89,10 @@ measure(struct hist *h)
 }
 
 int
-run_line(const struct options *o)
+run_line(const struct perf_options *o)
 {
 	const int other = o->other >= 0 ? o->other : cpu_other(o->cpu);
-	struct row r = {.what = "line", .test = "latency", .size = 64};
+	struct perf_row r = {.what = "line", .test = "latency", .size = 64};
 	struct hist h;
 	pthread_t thread;
 	int e;

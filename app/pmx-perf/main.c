@@ -208,7 +208,7 @@ bad(const char *name, const char *value, const char *allowed)
 }
 
 static int
-parse_sizes(struct options *o, const char *text)
+parse_sizes(struct perf_options *o, const char *text)
 {
 	char *end;
 
@@ -224,7 +224,7 @@ parse_sizes(struct options *o, const char *text)
 }
 
 static int
-parse_idle(struct options *o, const char *text)
+parse_idle(struct perf_options *o, const char *text)
 {
 	if (strcmp(text, "spin") == 0)
 		o->idle = PERF_SPIN;
@@ -293,7 +293,7 @@ parse_cpu(const char *name, const char *text, int *out)
 
 /* Parse an option that is a number. Returns 1 if the option is none of these. */
 static int
-parse_number_option(struct options *o, int opt, const char *arg)
+parse_number_option(struct perf_options *o, int opt, const char *arg)
 {
 	double v = 0;
 	int e;
@@ -341,7 +341,7 @@ parse_number_option(struct options *o, int opt, const char *arg)
 }
 
 static int
-parse_option(struct options *o, int opt, const char *arg)
+parse_option(struct perf_options *o, int opt, const char *arg)
 {
 	int e = parse_number_option(o, opt, arg);
 
@@ -414,7 +414,7 @@ command_named(const char *name)
 
 /* Split "... -- EAL arguments"; returns the number of our own arguments. */
 static int
-split_eal(struct options *o, int argc, char **argv)
+split_eal(struct perf_options *o, int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--") == 0) {
@@ -430,7 +430,7 @@ split_eal(struct options *o, int argc, char **argv)
 }
 
 static int
-parse(struct options *o, int argc, char **argv)
+parse(struct perf_options *o, int argc, char **argv)
 {
 	int opt;
 	bool idle_given = false;
@@ -481,7 +481,7 @@ parse(struct options *o, int argc, char **argv)
 int
 main(int argc, char **argv)
 {
-	struct options o = {
+	struct perf_options o = {
 		.commands = perf_commands,
 		.instance = "pmx0",
 		.context = PMX_ANY_CONTEXT,

@@ -16,7 +16,7 @@
 /* ------------------------------------------------------------------ both sides */
 
 int
-perf_isend(struct session *s, struct pmx_addr to, uint32_t comm, uint64_t tag, void *data,
+perf_isend(struct perf_session *s, struct pmx_addr to, uint32_t comm, uint64_t tag, void *data,
 	uint64_t len, pmx_request *r)
 {
 	const struct pmx_matched m = {
@@ -34,7 +34,7 @@ perf_isend(struct session *s, struct pmx_addr to, uint32_t comm, uint64_t tag, v
 }
 
 int
-perf_irecv(struct session *s, struct pmx_addr from, uint32_t comm, uint64_t tag, void *data,
+perf_irecv(struct perf_session *s, struct pmx_addr from, uint32_t comm, uint64_t tag, void *data,
 	uint64_t len, pmx_request *r)
 {
 	const struct pmx_matched m = {
@@ -49,7 +49,7 @@ perf_irecv(struct session *s, struct pmx_addr from, uint32_t comm, uint64_t tag,
 }
 
 int
-request_wait(struct session *s, pmx_request *r)
+request_wait(struct perf_session *s, pmx_request *r)
 {
 	uint64_t end = rte_rdtsc() + PATIENCE_S * perf_hz();
 	int e;
@@ -63,7 +63,7 @@ request_wait(struct session *s, pmx_request *r)
 }
 
 int
-perf_trip(struct session *s, struct pmx_addr to, uint32_t size)
+perf_trip(struct perf_session *s, struct pmx_addr to, uint32_t size)
 {
 	const uint8_t bytes[64] = {KIND_PING};
 	struct pmx_message m;
@@ -87,7 +87,7 @@ places_of(uint32_t size, uint32_t depth)
 }
 
 int
-order_send(struct session *s, struct pmx_addr to, const struct order *o)
+order_send(struct perf_session *s, struct pmx_addr to, const struct order *o)
 {
 	return perf_send(s, to, o, sizeof(*o));
 }
@@ -95,7 +95,7 @@ order_send(struct session *s, struct pmx_addr to, const struct order *o)
 /* ------------------------------------------------------------------ responder */
 
 static int
-echo(struct session *s, struct pmx_addr to, const struct order *o)
+echo(struct perf_session *s, struct pmx_addr to, const struct order *o)
 {
 	uint8_t *data = memory_take(s, o->size, o->private);
 	pmx_request r, sent = 0;
@@ -124,7 +124,7 @@ echo(struct session *s, struct pmx_addr to, const struct order *o)
 }
 
 static int
-fill(struct session *s, struct pmx_addr to, const struct order *o)
+fill(struct perf_session *s, struct pmx_addr to, const struct order *o)
 {
 	uint64_t word = 7;
 	int e = 0;
@@ -139,7 +139,7 @@ fill(struct session *s, struct pmx_addr to, const struct order *o)
 }
 
 static int
-sink(struct session *s, struct pmx_addr from, const struct order *o)
+sink(struct perf_session *s, struct pmx_addr from, const struct order *o)
 {
 	uint32_t places = places_of(o->size, o->depth);
 	uint8_t *data = memory_take(s, (uint64_t)places * o->size, o->private);
@@ -161,7 +161,7 @@ sink(struct session *s, struct pmx_addr from, const struct order *o)
 
 /* Send or receive one message, as the order says, which the other side's computation shall hide. */
 static int
-one(struct session *s, struct pmx_addr to, const struct order *o)
+one(struct perf_session *s, struct pmx_addr to, const struct order *o)
 {
 	static uint8_t *data;
 	static uint64_t room;
@@ -188,7 +188,7 @@ one(struct session *s, struct pmx_addr to, const struct order *o)
 static struct pmx_context *second;
 
 static void
-match_end(struct session *s)
+match_end(struct perf_session *s)
 {
 	(void)s;
 	if (second != NULL)
@@ -198,9 +198,9 @@ match_end(struct session *s)
 
 /* Send bulk data from a second context while this one echoes. */
 static int
-flood(struct session *s, struct pmx_addr to, const struct order *o)
+flood(struct perf_session *s, struct pmx_addr to, const struct order *o)
 {
-	struct session other = *s;
+	struct perf_session other = *s;
 	uint64_t word;
 	uint8_t *bulk;
 	pmx_request r, sent[8] = {0};
@@ -247,7 +247,7 @@ flood(struct session *s, struct pmx_addr to, const struct order *o)
 }
 
 static int
-match_answer(struct session *s, struct pmx_message *m)
+match_answer(struct perf_session *s, struct pmx_message *m)
 {
 	struct order o;
 	int e;
@@ -282,7 +282,7 @@ const struct responder match_responder = {.answer = match_answer, .end = match_e
 
 /* Report to the initiator that the order is done. */
 int
-order_done(struct session *s)
+order_done(struct perf_session *s)
 {
 	struct pmx_message m;
 	int e = perf_receive(s, &m, rte_rdtsc() + PATIENCE_S * perf_hz());
@@ -296,7 +296,7 @@ order_done(struct session *s)
 /* ------------------------------------------------------------------ round trips */
 
 static int
-plain_ping(struct session *s, const struct options *o, uint8_t *data, uint32_t size)
+plain_ping(struct perf_session *s, const struct perf_options *o, uint8_t *data, uint32_t size)
 {
 	struct pmx_message m;
 	int e;
@@ -317,7 +317,7 @@ plain_ping(struct session *s, const struct options *o, uint8_t *data, uint32_t s
 }
 
 static int
-matched_ping(struct session *s, const struct options *o, uint8_t *data, uint32_t size)
+matched_ping(struct perf_session *s, const struct perf_options *o, uint8_t *data, uint32_t size)
 {
 	pmx_request r;
 	int e = perf_irecv(s, o->to, COMM, 2, data, size, &r);
@@ -328,8 +328,8 @@ matched_ping(struct session *s, const struct options *o, uint8_t *data, uint32_t
 }
 
 static int
-pings(struct session *s, const struct options *o, uint32_t size, uint64_t rounds, bool matched,
-	struct hist *h)
+pings(struct perf_session *s, const struct perf_options *o, uint32_t size, uint64_t rounds,
+	bool matched, struct hist *h)
 {
 	const struct order order = {
 		.kind = KIND_ECHO,
@@ -353,7 +353,8 @@ pings(struct session *s, const struct options *o, uint32_t size, uint64_t rounds
 }
 
 int
-round_trips(struct session *s, const struct options *o, uint32_t size, bool plain, struct hist h[2])
+round_trips(struct perf_session *s, const struct perf_options *o, uint32_t size, bool plain,
+	struct hist h[2])
 {
 	uint64_t rounds = size > 65536 ? o->rounds / 20 + 1 : o->rounds,
 		 batch = rounds < BATCH ? rounds : BATCH;
@@ -371,14 +372,14 @@ round_trips(struct session *s, const struct options *o, uint32_t size, bool plai
 }
 
 static int
-latency(struct session *s, const struct options *o, uint32_t size)
+latency(struct perf_session *s, const struct perf_options *o, uint32_t size)
 {
 	bool plain = size <= pmx_get_max_message(s->ctx);
 	struct hist h[2];
 	int e = round_trips(s, o, size, plain, h);
 
 	for (unsigned i = plain ? 0 : 1; i < 2 && e == 0; i++) {
-		struct row r = {.test = "latency", .size = size};
+		struct perf_row r = {.test = "latency", .size = size};
 
 		snprintf(r.what, sizeof(r.what), "%s", i ? "matched" : "plain");
 		row_latency(&r, &h[i]);
@@ -389,7 +390,7 @@ latency(struct session *s, const struct options *o, uint32_t size)
 
 /* Measure the bandwidth of offers into posted receives. */
 static int
-bandwidth(struct session *s, const struct options *o, uint32_t size)
+bandwidth(struct perf_session *s, const struct perf_options *o, uint32_t size)
 {
 	struct order order = {
 		.kind = KIND_SINK,
@@ -399,7 +400,7 @@ bandwidth(struct session *s, const struct options *o, uint32_t size)
 	};
 	uint32_t places = places_of(size, o->depth);
 	uint8_t *data = memory_take(s, (uint64_t)places * size, o->local_private);
-	struct row row = {.what = "matched", .test = "bandwidth", .size = size};
+	struct perf_row row = {.what = "matched", .test = "bandwidth", .size = size};
 	pmx_request r[64];
 	uint64_t begun = 0, start = 0;
 	int e = data ? 0 : -ENOMEM;
@@ -439,7 +440,7 @@ bandwidth(struct session *s, const struct options *o, uint32_t size)
 }
 
 int
-test_matched(struct session *s, const struct options *o)
+test_matched(struct perf_session *s, const struct perf_options *o)
 {
 	static const uint32_t sizes[] = {8, 64, 1024, 8192, 65536, 1048576};
 	const uint32_t *all = o->size_count ? o->sizes : sizes;

@@ -29,8 +29,8 @@ compute(uint64_t ticks)
  * total, in ticks. A message sent finds its receive posted; a message to receive is sent when the
  * other side is told to. */
 static int
-exchange(struct session *s, const struct options *o, uint8_t *data, uint32_t size, bool receive,
-	uint64_t ticks, uint64_t *all)
+exchange(struct perf_session *s, const struct perf_options *o, uint8_t *data, uint32_t size,
+	bool receive, uint64_t ticks, uint64_t *all)
 {
 	const struct order order = {.kind = receive ? KIND_OFFER : KIND_TAKE, .size = size};
 	pmx_request r;
@@ -63,8 +63,8 @@ compare_ticks(const void *a, const void *b)
 /* Measure which share of a transfer is hidden: 1 if computing and transferring together take no
  * longer than computing alone. */
 static int
-hidden(struct session *s, const struct options *o, uint32_t size, bool receive, double *share,
-	double *alone_us)
+hidden(struct perf_session *s, const struct perf_options *o, uint32_t size, bool receive,
+	double *share, double *alone_us)
 {
 	enum { TURNS = 101 };
 	uint8_t *data = memory_take(s, size, o->local_private);
@@ -88,7 +88,7 @@ hidden(struct session *s, const struct options *o, uint32_t size, bool receive, 
 }
 
 int
-test_overlap(struct session *s, const struct options *o)
+test_overlap(struct perf_session *s, const struct perf_options *o)
 {
 	static const uint32_t all[] = {1024, 16384, 65536, 262144, 1048576, 4194304};
 	const uint32_t *sizes = o->size_count ? o->sizes : all;
@@ -144,7 +144,7 @@ test_overlap(struct session *s, const struct options *o)
 
 /* Post receives that have ended again, and add up their bytes. */
 static int
-bulk_turn(struct session *s, struct pmx_matched *m, uint8_t *data, pmx_request r[BULK],
+bulk_turn(struct perf_session *s, struct pmx_matched *m, uint8_t *data, pmx_request r[BULK],
 	uint64_t *bytes)
 {
 	for (unsigned i = 0; i < BULK; i++) {
@@ -165,7 +165,7 @@ bulk_turn(struct session *s, struct pmx_matched *m, uint8_t *data, pmx_request r
 /* Go on receiving until the responder reports that it has stopped, because what is under way still
  * needs receives. */
 static int
-bulk_end(struct session *s, struct pmx_matched *m, uint8_t *data, pmx_request r[BULK])
+bulk_end(struct perf_session *s, struct pmx_matched *m, uint8_t *data, pmx_request r[BULK])
 {
 	struct pmx_message done;
 	uint64_t bytes = 0;
@@ -187,7 +187,7 @@ bulk_end(struct session *s, struct pmx_matched *m, uint8_t *data, pmx_request r[
 
 /* Exchange one short message with the other side, and record its round trip if it counts. */
 static int
-ping(struct session *s, const struct options *o, struct hist *h, bool counts)
+ping(struct perf_session *s, const struct perf_options *o, struct hist *h, bool counts)
 {
 	pmx_request request;
 	uint64_t begin = rte_rdtsc(), word = 1;
@@ -203,7 +203,7 @@ ping(struct session *s, const struct options *o, struct hist *h, bool counts)
 }
 
 static int
-mixed_one(struct session *s, const struct options *o, uint32_t size)
+mixed_one(struct perf_session *s, const struct perf_options *o, uint32_t size)
 {
 	struct order order = {.kind = KIND_FLOOD, .size = size ? size : 1, .count = size};
 	struct pmx_matched m = {
@@ -215,7 +215,7 @@ mixed_one(struct session *s, const struct options *o, uint32_t size)
 	uint8_t *data = memory_take(s, (uint64_t)BULK * order.size, false);
 	uint64_t bulk_bytes = 0, start;
 	pmx_request r[BULK];
-	struct row row = {.test = "latency", .size = 8};
+	struct perf_row row = {.test = "latency", .size = 8};
 	struct hist h;
 	int e = data ? order_send(s, o->to, &order) : -ENOMEM;
 
@@ -241,7 +241,7 @@ mixed_one(struct session *s, const struct options *o, uint32_t size)
 	row_latency(&row, &h);
 	if (e == 0)
 		row_print(o, &row);
-	row = (struct row){
+	row = (struct perf_row){
 		.test = "bandwidth",
 		.size = size,
 		.per_second = size ? (double)bulk_bytes / size * 1e9 / ns : 0,
@@ -256,7 +256,7 @@ mixed_one(struct session *s, const struct options *o, uint32_t size)
 }
 
 int
-test_mixed(struct session *s, const struct options *o)
+test_mixed(struct perf_session *s, const struct perf_options *o)
 {
 	static const uint32_t all[] = {8192, 65536, 1048576};
 	const uint32_t *sizes = o->size_count ? o->sizes : all;

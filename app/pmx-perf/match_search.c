@@ -112,7 +112,7 @@ enum want { EXACT, ANY_SOURCE, ANY_TAG, ONE_BIT, WANTS };
 enum { DRAIN = 2 * WANTS, YOUNGEST, WALK, BULK_LIST, CURVES, AROUND, REVERSE };
 
 static struct pmx_matched
-want_of(const struct options *o, enum want w, uint32_t n)
+want_of(const struct perf_options *o, enum want w, uint32_t n)
 {
 	struct pmx_matched m = {.peer = o->to, .comm = COMM, .tag = n - 1};
 
@@ -130,7 +130,7 @@ want_of(const struct options *o, enum want w, uint32_t n)
 }
 
 static double
-probe_ns(struct session *s, const struct options *o, enum want w, uint32_t n, bool cold,
+probe_ns(struct perf_session *s, const struct perf_options *o, enum want w, uint32_t n, bool cold,
 	double clock_ns)
 {
 	const struct pmx_matched m = want_of(o, w, n);
@@ -156,7 +156,7 @@ probe_ns(struct session *s, const struct options *o, enum want w, uint32_t n, bo
 /* Return the time, in ns, of a probe that finds nothing because nothing waits: the overhead of each
  * search. */
 static double
-empty_ns(struct session *s, const struct options *o)
+empty_ns(struct perf_session *s, const struct perf_options *o)
 {
 	const struct pmx_matched m = want_of(o, EXACT, 1);
 	double best = INFINITY;
@@ -184,7 +184,7 @@ clock_ns(void)
 }
 
 static int
-receive_one(struct session *s, const struct options *o, uint32_t comm, uint64_t tag)
+receive_one(struct perf_session *s, const struct perf_options *o, uint32_t comm, uint64_t tag)
 {
 	uint64_t word;
 	pmx_request r;
@@ -197,7 +197,7 @@ receive_one(struct session *s, const struct options *o, uint32_t comm, uint64_t 
  * arrivals may be too small for that (limits.matched_entries); then they are taken into the index
  * as they come, up to limits.unexpected. */
 static int
-fill_up(struct session *s, const struct options *o, uint32_t n, bool *untouched)
+fill_up(struct perf_session *s, const struct perf_options *o, uint32_t n, bool *untouched)
 {
 	const struct order order = {.kind = KIND_FILL, .count = n};
 	const struct pmx_matched none = {.peer = o->to, .comm = 99};
@@ -227,8 +227,8 @@ fill_up(struct session *s, const struct options *o, uint32_t n, bool *untouched)
 /* Receive all messages in reverse order, except the youngest, which is alone in its communicator,
  * at the end. *last: the fastest of the first few. */
 static int
-receive_back(struct session *s, const struct options *o, uint32_t n, double tick, double *last,
-	double *each)
+receive_back(struct perf_session *s, const struct perf_options *o, uint32_t n, double tick,
+	double *last, double *each)
 {
 	uint64_t begin = rte_rdtsc(), start;
 	int e = 0;
@@ -249,7 +249,8 @@ receive_back(struct session *s, const struct options *o, uint32_t n, double tick
 }
 
 static void
-depth_print(const struct options *o, uint32_t n, double around, double reverse, const double *y)
+depth_print(const struct perf_options *o, uint32_t n, double around, double reverse,
+	const double *y)
 {
 	static const struct {
 		const char *key;
@@ -284,7 +285,7 @@ depth_print(const struct options *o, uint32_t n, double around, double reverse, 
 }
 
 static int
-depth_row(struct session *s, const struct options *o, uint32_t n, double *y)
+depth_row(struct perf_session *s, const struct perf_options *o, uint32_t n, double *y)
 {
 	double tick = clock_ns(), around = empty_ns(s, o), drain = INFINITY, last = INFINITY,
 	       reverse = INFINITY;
@@ -326,7 +327,7 @@ depth_row(struct session *s, const struct options *o, uint32_t n, double *y)
 #define PAPERS_DEPTH 256
 
 static void
-slopes_print(const struct options *o, const struct plot *p)
+slopes_print(const struct perf_options *o, const struct plot *p)
 {
 	static const int curves[] = {EXACT, ANY_SOURCE, ANY_TAG, ONE_BIT, WALK, BULK_LIST};
 	unsigned middle = 0, last = p->rows - 1;
@@ -357,7 +358,7 @@ slopes_print(const struct options *o, const struct plot *p)
 }
 
 int
-test_unexpected(struct session *s, const struct options *o)
+test_unexpected(struct perf_session *s, const struct perf_options *o)
 {
 	/* the paper's measurements end at 256 */
 	static const uint32_t all[] = {1, 8, 32, 64, 128, 192, 256, 1000, 4096, 10000, 32768,
@@ -410,7 +411,7 @@ test_unexpected(struct session *s, const struct options *o)
 /* ------------------------------------------------------------------ receives posted ahead */
 
 int
-test_posted(struct session *s, const struct options *o)
+test_posted(struct perf_session *s, const struct perf_options *o)
 {
 	static const uint32_t all[] = {1, 10, 100, 1000, 10000, 100000};
 	static uint8_t nowhere[8];
@@ -422,7 +423,7 @@ test_posted(struct session *s, const struct options *o)
 
 	row_head(o);
 	for (unsigned i = 0; i < n && e == 0; i++) {
-		struct row row = {.what = "posted", .test = "latency"};
+		struct perf_row row = {.what = "posted", .test = "latency"};
 		struct hist h[2];
 
 		for (; have < depths[i] && e == 0; have++)

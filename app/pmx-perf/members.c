@@ -8,7 +8,7 @@
 
 /* Open the contexts of this side; their addresses go to `out`. The first one is the session's. */
 static int
-contexts_open(struct members *m, struct session *s, unsigned count, struct pmx_addr *out)
+contexts_open(struct members *m, struct perf_session *s, unsigned count, struct pmx_addr *out)
 {
 	const struct pmx_context_params params = {
 		.size = sizeof(params),
@@ -31,7 +31,7 @@ contexts_open(struct members *m, struct session *s, unsigned count, struct pmx_a
 }
 
 static int
-groups_open(struct members *m, struct session *s, uint32_t id)
+groups_open(struct members *m, struct perf_session *s, uint32_t id)
 {
 	const struct pmx_group_params p = {
 		.size = sizeof(p),
@@ -48,7 +48,7 @@ groups_open(struct members *m, struct session *s, uint32_t id)
 }
 
 int
-members_open(struct members *m, struct session *s, struct pmx_addr to, const struct order *o)
+members_open(struct members *m, struct perf_session *s, struct pmx_addr to, const struct order *o)
 {
 	struct {
 		struct order order;
@@ -79,7 +79,7 @@ members_open(struct members *m, struct session *s, struct pmx_addr to, const str
 }
 
 int
-members_join(struct members *m, struct session *s, struct pmx_message *asked)
+members_join(struct members *m, struct perf_session *s, struct pmx_message *asked)
 {
 	struct order o;
 	struct pmx_addr own[MEMBERS_A_SIDE];
@@ -100,7 +100,7 @@ members_join(struct members *m, struct session *s, struct pmx_message *asked)
 }
 
 int
-members_wait(struct members *m, struct session *s, pmx_request r[])
+members_wait(struct members *m, struct perf_session *s, pmx_request r[])
 {
 	const uint64_t end = rte_rdtsc() + PATIENCE_S * perf_hz();
 	unsigned left = m->here;

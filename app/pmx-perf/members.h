@@ -23,11 +23,12 @@ struct members {
  * the order o, with the number of contexts a side in o->size and that of the group in o->count; the
  * responder passes the order to members_join(). Both end when the group is open, with 0 or a
  * negative errno; after an error, call members_close(). */
-int members_open(struct members *m, struct session *s, struct pmx_addr to, const struct order *o);
-int members_join(struct members *m, struct session *s, struct pmx_message *asked);
+int members_open(struct members *m, struct perf_session *s, struct pmx_addr to,
+	const struct order *o);
+int members_join(struct members *m, struct perf_session *s, struct pmx_message *asked);
 
 /* Wait for one request of each member here, up to PATIENCE_S. Return 0 or a negative errno. */
-int members_wait(struct members *m, struct session *s, pmx_request r[]);
+int members_wait(struct members *m, struct perf_session *s, pmx_request r[]);
 
 /* Close the group and the contexts but the session's own; m is zeroed, as it is before opening. */
 void members_close(struct members *m);

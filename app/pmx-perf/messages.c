@@ -51,7 +51,7 @@ user_piece(uint32_t *len)
 }
 
 static void
-write_payload(struct session *s, struct pmx_buffer *buf, uint8_t kind)
+write_payload(struct perf_session *s, struct pmx_buffer *buf, uint8_t kind)
 {
 	uint32_t off = 0, n;
 
@@ -75,7 +75,7 @@ write_payload(struct session *s, struct pmx_buffer *buf, uint8_t kind)
 /* Write the payload as an application does that makes its bytes in the send buffers. The receiver's
  * application looks at each byte where it has come: read_in_place(). */
 static void
-write_in_place(struct session *s, const struct pmx_buffer *buf, uint8_t kind)
+write_in_place(struct perf_session *s, const struct pmx_buffer *buf, uint8_t kind)
 {
 	for (uint32_t i = 0, n; i < buf->segments; i++) {
 		uint8_t *p = pmx_buffer_segment(s->ctx, buf, i, &n);
@@ -87,7 +87,7 @@ write_in_place(struct session *s, const struct pmx_buffer *buf, uint8_t kind)
 }
 
 static void
-read_in_place(struct session *s, const struct pmx_message *m)
+read_in_place(struct perf_session *s, const struct pmx_message *m)
 {
 	typedef uint64_t words __attribute__((vector_size(16), aligned(1)));
 	words sum[4] = {{0}}; /* as many additions at once as a CPU begins */
@@ -105,7 +105,7 @@ read_in_place(struct session *s, const struct pmx_message *m)
 }
 
 static void
-read_payload(struct session *s, const struct pmx_message *m)
+read_payload(struct perf_session *s, const struct pmx_message *m)
 {
 	uint32_t off = 0, n;
 
@@ -122,7 +122,7 @@ read_payload(struct session *s, const struct pmx_message *m)
 
 /* Send a message from the user's buffer; waits for buffers. */
 static int
-send_message(struct session *s, struct pmx_addr to, uint8_t kind, uint32_t len)
+send_message(struct perf_session *s, struct pmx_addr to, uint8_t kind, uint32_t len)
 {
 	struct pmx_buffer buf;
 	uint32_t n = len;
@@ -152,7 +152,7 @@ send_message(struct session *s, struct pmx_addr to, uint8_t kind, uint32_t len)
 /* ------------------------------------------------------------------ initiator */
 
 static int
-ping(struct session *s, const struct options *o, uint32_t size, uint64_t *ns)
+ping(struct perf_session *s, const struct perf_options *o, uint32_t size, uint64_t *ns)
 {
 	struct pmx_message m;
 	uint64_t hz = perf_hz(), start = rte_rdtsc();
@@ -174,10 +174,10 @@ ping(struct session *s, const struct options *o, uint32_t size, uint64_t *ns)
 }
 
 static int
-latency(struct session *s, const struct options *o, uint32_t size)
+latency(struct perf_session *s, const struct perf_options *o, uint32_t size)
 {
 	struct hist h;
-	struct row r = {.what = "pmx", .test = "latency", .size = size};
+	struct perf_row r = {.what = "pmx", .test = "latency", .size = size};
 	uint64_t ns, rounds = o->rounds, warmup = o->warmup, begin = rte_rdtsc();
 	const uint64_t within = (uint64_t)(o->within * (double)perf_hz());
 	int e;
@@ -212,7 +212,7 @@ latency(struct session *s, const struct options *o, uint32_t size)
 
 /* Ask what arrived. Data and the question are in one flow, so by then all data has arrived. */
 static int
-ask_counted(struct session *s, const struct options *o, struct counted *c)
+ask_counted(struct perf_session *s, const struct perf_options *o, struct counted *c)
 {
 	struct pmx_message m;
 	int e = send_message(s, o->to, KIND_END, 64);
@@ -228,8 +228,8 @@ ask_counted(struct session *s, const struct options *o, struct counted *c)
 
 /* Measure messages of KIND_DATA, which both ends copy, of KIND_PLACE or of KIND_BARE. */
 static int
-flow(struct session *s, const struct options *o, const char *test, uint32_t size, enum kind kind,
-	struct row *r)
+flow(struct perf_session *s, const struct perf_options *o, const char *test, uint32_t size,
+	enum perf_kind kind, struct perf_row *r)
 {
 	struct counted c;
 	uint64_t hz = perf_hz();
@@ -237,7 +237,7 @@ flow(struct session *s, const struct options *o, const char *test, uint32_t size
 	unsigned burst = size > 65536 ? 1 : size > 4096 ? 8 : o->burst; /* messages per poll */
 	int e = 0;
 
-	*r = (struct row){.what = "pmx", .size = size};
+	*r = (struct perf_row){.what = "pmx", .size = size};
 	snprintf(r->test, sizeof(r->test), "%s", test);
 	while (e == 0 && rte_rdtsc() < end) {
 		for (unsigned i = 0; i < burst && e == 0; i++)
@@ -261,9 +261,9 @@ flow(struct session *s, const struct options *o, const char *test, uint32_t size
 }
 
 static int
-stream(struct session *s, const struct options *o, const char *test, uint32_t size)
+stream(struct perf_session *s, const struct perf_options *o, const char *test, uint32_t size)
 {
-	struct row r;
+	struct perf_row r;
 	int e = flow(s, o, test, size, o->in_place ? KIND_PLACE : KIND_DATA, &r);
 
 	if (o->in_place)
@@ -275,7 +275,7 @@ stream(struct session *s, const struct options *o, const char *test, uint32_t si
 
 /* Return whether a message may be that long, and say so if it may not and was asked for. */
 static bool
-fits(const struct session *s, const struct options *o, uint32_t size)
+fits(const struct perf_session *s, const struct perf_options *o, uint32_t size)
 {
 	const uint32_t most = pmx_get_max_message(s->ctx);
 
@@ -291,7 +291,7 @@ fits(const struct session *s, const struct options *o, uint32_t size)
 /* SWoPP 1997, figure 2: bandwidth by size, from buffer to buffer and with a copy at each end,
  * alternating. */
 static int
-copies(struct session *s, const struct options *o, const uint32_t *sizes, unsigned n)
+copies(struct perf_session *s, const struct perf_options *o, const uint32_t *sizes, unsigned n)
 {
 	static struct plot p = {
 		.name = "copies",
@@ -309,7 +309,7 @@ copies(struct session *s, const struct options *o, const uint32_t *sizes, unsign
 		if (!fits(s, o, sizes[i]))
 			continue;
 		for (unsigned turn = 0; turn < 2 * COPIES_TURNS; turn++) {
-			struct row r;
+			struct perf_row r;
 			int e = flow(s, o, "bandwidth", sizes[i], turn % 2 ? KIND_DATA : KIND_BARE,
 				&r);
 
@@ -319,7 +319,7 @@ copies(struct session *s, const struct options *o, const uint32_t *sizes, unsign
 		}
 		y = plot_row(&p, sizes[i]);
 		for (unsigned k = 0; k < 2; k++) {
-			struct row r = {.test = "bandwidth", .size = sizes[i]};
+			struct perf_row r = {.test = "bandwidth", .size = sizes[i]};
 
 			qsort(got[k], COPIES_TURNS, sizeof(got[k][0]), compare_figures);
 			y[k] = r.gbits = got[k][COPIES_TURNS / 2];
@@ -332,7 +332,7 @@ copies(struct session *s, const struct options *o, const uint32_t *sizes, unsign
 }
 
 static int
-latencies(struct session *s, const struct options *o)
+latencies(struct perf_session *s, const struct perf_options *o)
 {
 	static const uint32_t defaults[] = {8, 64, 1024, 8192, 65536, 1048576};
 	const uint32_t *sizes = o->size_count ? o->sizes : defaults;
@@ -345,7 +345,7 @@ latencies(struct session *s, const struct options *o)
 }
 
 static int
-bandwidths(struct session *s, const struct options *o)
+bandwidths(struct perf_session *s, const struct perf_options *o)
 {
 	static const uint32_t defaults[] = {64, 1024, 8192, 65536, 1048576};
 	static const uint32_t figure[] = {8, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384,
@@ -369,7 +369,7 @@ bandwidths(struct session *s, const struct options *o)
  * of both nodes were used once, or the time is over; none with --warmup 0. On a virtual machine the
  * first use of a page can take longer than a message. */
 static int
-warm(struct session *s, const struct options *o)
+warm(struct perf_session *s, const struct perf_options *o)
 {
 	const uint32_t most = pmx_get_max_message(s->ctx);
 	const uint64_t end = rte_rdtsc() + (uint64_t)(WARM_S * (double)perf_hz());
@@ -388,7 +388,7 @@ warm(struct session *s, const struct options *o)
 
 /* Fill what is sent, print the table's head, and warm up. */
 static int
-begin(struct session *s, const struct options *o)
+begin(struct perf_session *s, const struct perf_options *o)
 {
 	user_fill();
 	row_head(o);
@@ -396,7 +396,7 @@ begin(struct session *s, const struct options *o)
 }
 
 int
-test_latency(struct session *s, const struct options *o)
+test_latency(struct perf_session *s, const struct perf_options *o)
 {
 	const int e = begin(s, o);
 
@@ -404,7 +404,7 @@ test_latency(struct session *s, const struct options *o)
 }
 
 int
-test_rate(struct session *s, const struct options *o)
+test_rate(struct perf_session *s, const struct perf_options *o)
 {
 	const int e = begin(s, o);
 
@@ -412,7 +412,7 @@ test_rate(struct session *s, const struct options *o)
 }
 
 int
-test_bandwidth(struct session *s, const struct options *o)
+test_bandwidth(struct perf_session *s, const struct perf_options *o)
 {
 	const int e = begin(s, o);
 
@@ -420,7 +420,7 @@ test_bandwidth(struct session *s, const struct options *o)
 }
 
 int
-test_all(struct session *s, const struct options *o)
+test_all(struct perf_session *s, const struct perf_options *o)
 {
 	int e = begin(s, o);
 
@@ -434,7 +434,7 @@ test_all(struct session *s, const struct options *o)
 /* ------------------------------------------------------------------ responder */
 
 static int
-send_back(struct session *s, struct pmx_message *m)
+send_back(struct perf_session *s, struct pmx_message *m)
 {
 	struct pmx_buffer buf;
 	struct pmx_segment seg = {0};
@@ -463,7 +463,7 @@ static struct counted counted;
 static uint64_t counted_first, counted_last; /* ticks */
 
 static void
-count_data(struct session *s, const struct pmx_message *m, uint8_t kind)
+count_data(struct perf_session *s, const struct pmx_message *m, uint8_t kind)
 {
 	if (counted.messages++ == 0)
 		counted_first = rte_rdtsc();
@@ -476,7 +476,7 @@ count_data(struct session *s, const struct pmx_message *m, uint8_t kind)
 }
 
 static int
-tell_counted(struct session *s, struct pmx_addr to)
+tell_counted(struct perf_session *s, struct pmx_addr to)
 {
 	int e;
 
@@ -489,7 +489,7 @@ tell_counted(struct session *s, struct pmx_addr to)
 }
 
 static int
-message_answer(struct session *s, struct pmx_message *m)
+message_answer(struct perf_session *s, struct pmx_message *m)
 {
 	uint8_t kind = m->len ? *(const uint8_t *)pmx_message_data(m) : 0;
 	int e;

@@ -30,7 +30,7 @@ static const uint32_t receivers[] = {1, 2, 4};
 /* ------------------------------------------------------------------ both sides */
 
 static void
-end(struct session *s)
+end(struct perf_session *s)
 {
 	(void)s;
 	for (unsigned k = 0; k < members.here; k++) {
@@ -42,7 +42,7 @@ end(struct session *s)
 
 /* Let all members here enter a barrier, and wait for its end. */
 static int
-barrier(struct session *s)
+barrier(struct perf_session *s)
 {
 	pmx_request r[HERE];
 	int e = 0;
@@ -57,7 +57,7 @@ barrier(struct session *s)
 /* `count` barriers of all; h gets how long each took, NULL: nothing. The first one also waits for
  * the other side. */
 static int
-barriers(struct session *s, uint64_t count, struct hist *h)
+barriers(struct perf_session *s, uint64_t count, struct hist *h)
 {
 	int e = 0;
 
@@ -73,7 +73,7 @@ barriers(struct session *s, uint64_t count, struct hist *h)
 
 /* Let each member here have the lock `count` times; each wants it all the time. */
 static int
-take_turns(struct session *s, uint64_t count)
+take_turns(struct perf_session *s, uint64_t count)
 {
 	const uint64_t end = rte_rdtsc() + PATIENCE_S * perf_hz();
 	pmx_request r[HERE] = {0};
@@ -107,7 +107,7 @@ take_turns(struct session *s, uint64_t count)
 /* Let all members contend for a lock. h gets the mean time from one holder to the next; NULL:
  * nothing is recorded. */
 static int
-contend(struct session *s, uint64_t count, struct hist *h)
+contend(struct perf_session *s, uint64_t count, struct hist *h)
 {
 	int e = barrier(s);
 	const uint64_t start = rte_rdtsc();
@@ -137,7 +137,7 @@ areas(uint32_t bytes)
 }
 
 static int
-answer(struct session *s, struct pmx_message *m)
+answer(struct perf_session *s, struct pmx_message *m)
 {
 	struct order o;
 	int e = 0;
@@ -173,7 +173,8 @@ const struct responder multicast_responder = {.answer = answer, .end = end};
 /* ------------------------------------------------------------------ initiator */
 
 static int
-order(struct session *s, const struct options *o, uint16_t what, uint32_t size, uint64_t count)
+order(struct perf_session *s, const struct perf_options *o, uint16_t what, uint32_t size,
+	uint64_t count)
 {
 	const struct order order = {
 		.kind = KIND_MULTICAST,
@@ -186,7 +187,7 @@ order(struct session *s, const struct options *o, uint16_t what, uint32_t size, 
 }
 
 static int
-multicast(struct session *s, const struct pmx_group_set *set, void *data, uint32_t bytes)
+multicast(struct perf_session *s, const struct pmx_group_set *set, void *data, uint32_t bytes)
 {
 	const struct pmx_multicast m = {.set = set, .area = AREA, .local = data, .len = bytes};
 	pmx_request r;
@@ -198,7 +199,7 @@ multicast(struct session *s, const struct pmx_group_set *set, void *data, uint32
 }
 
 static int
-pushes(struct session *s, uint32_t count, void *data, uint32_t bytes)
+pushes(struct perf_session *s, uint32_t count, void *data, uint32_t bytes)
 {
 	volatile int32_t status[HERE];
 	int e = 0;
@@ -225,9 +226,10 @@ pushes(struct session *s, uint32_t count, void *data, uint32_t bytes)
 }
 
 static void
-print(const struct options *o, const char *what, uint32_t to, uint32_t size, const struct hist *h)
+print(const struct perf_options *o, const char *what, uint32_t to, uint32_t size,
+	const struct hist *h)
 {
-	struct row r = {.test = "latency", .size = size};
+	struct perf_row r = {.test = "latency", .size = size};
 
 	if (to == 0)
 		snprintf(r.what, sizeof(r.what), "%s", what);
@@ -240,8 +242,8 @@ print(const struct options *o, const char *what, uint32_t to, uint32_t size, con
 /* Measure multicasts and pushes of one size to all sets of receivers. The sets take turns, so that
  * what changes meanwhile concerns all. */
 static int
-one_size(struct session *s, const struct options *o, struct pmx_group_set *const sets[SETS],
-	void *data, uint32_t bytes)
+one_size(struct perf_session *s, const struct perf_options *o,
+	struct pmx_group_set *const sets[SETS], void *data, uint32_t bytes)
 {
 	static struct hist h[2][SETS];
 	const uint64_t rounds = o->rounds / (1 + bytes / 1024) + 2;
@@ -274,7 +276,7 @@ one_size(struct session *s, const struct options *o, struct pmx_group_set *const
 
 /* Measure barriers and locks of all eight members beside round trips, in turns, and print them. */
 static int
-rows_of_eight(struct session *s, const struct options *o)
+rows_of_eight(struct perf_session *s, const struct perf_options *o)
 {
 	static struct hist trips, all, next;
 	int e = 0;
@@ -304,7 +306,7 @@ rows_of_eight(struct session *s, const struct options *o)
 }
 
 int
-test_multicast(struct session *s, const struct options *o)
+test_multicast(struct perf_session *s, const struct perf_options *o)
 {
 	static const uint32_t defaults[] = {64, 4096, 65536, 1048576};
 	const unsigned sizes = o->size_count ? o->size_count

@@ -17,7 +17,7 @@
 #include "pmx/pmx.h"
 
 /* The first byte of a message tells its receiver what to do. All tests share these numbers. */
-enum kind {
+enum perf_kind {
 	KIND_PING = 1,    /* send it back */
 	KIND_DATA = 2,    /* count it, and read it */
 	KIND_END = 3,     /* report what was counted */
@@ -53,7 +53,7 @@ enum perf_idle {
 	PERF_BLOCK, /* sleep on the context's descriptor */
 };
 
-struct options {
+struct perf_options {
 	const struct perf_command *command;
 	const struct perf_command *commands; /* all of them */
 	const char *instance;                /* name of a primary */
@@ -91,7 +91,7 @@ struct options {
 };
 
 /* One result. What a test does not measure is 0, and null in JSON. */
-struct row {
+struct perf_row {
 	char what[16]; /* pmx, push, pull, memcpy, floor, tcp, udp */
 	char test[16]; /* latency, rate, bandwidth, page */
 	uint32_t size; /* bytes of a message or frame */
@@ -103,8 +103,8 @@ struct row {
 };
 
 /* Print one result, as a table line or as JSON. */
-void row_print(const struct options *o, const struct row *r);
-void row_head(const struct options *o);
+void row_print(const struct perf_options *o, const struct perf_row *r);
+void row_head(const struct perf_options *o);
 /* Print a result that is no row as one line of JSON. Takes the caller's reference. */
 void json_line(json_t *object);
 /* Return a figure as a new reference, null if it is not finite: JSON knows neither NaN nor
@@ -116,10 +116,10 @@ const char *figure_text(double value, int width, int decimals);
 /* Compare two doubles, for qsort(). */
 int compare_figures(const void *a, const void *b);
 /* Fill the latencies of a row. */
-void row_latency(struct row *r, const struct hist *h);
+void row_latency(struct perf_row *r, const struct hist *h);
 
 /* A context to measure with. */
-struct session {
+struct perf_session {
 	struct pmx_node *node;
 	struct pmx_context *ctx;
 	enum perf_idle idle;
@@ -128,13 +128,13 @@ struct session {
 	uint64_t send_errors; /* counted so far */
 };
 
-int session_open(struct session *s, const struct options *o);
-void session_close(struct session *s);
+int session_open(struct perf_session *s, const struct perf_options *o);
+void session_close(struct perf_session *s);
 /* Run the embedded engine, or idle. Call this when there is nothing to do. */
-void session_idle(struct session *s);
+void session_idle(struct perf_session *s);
 /* Call session_idle() where it is needed after pmx_receive() or pmx_test() gave nothing: these
  * yield by themselves. */
-void session_polled(struct session *s);
+void session_polled(struct perf_session *s);
 
 /* ------------------------------------------------------------------ tests over pmx */
 
@@ -147,8 +147,8 @@ enum {
 
 /* The responder's part of a group of tests. */
 struct responder {
-	int (*answer)(struct session *s, struct pmx_message *m);
-	void (*end)(struct session *s); /* release what answering has allocated; or NULL */
+	int (*answer)(struct perf_session *s, struct pmx_message *m);
+	void (*end)(struct perf_session *s); /* release what answering has allocated; or NULL */
 };
 
 extern const struct responder message_responder, remote_responder, match_responder, group_responder,
@@ -156,46 +156,46 @@ extern const struct responder message_responder, remote_responder, match_respond
 
 /* Run a test. Call it once the responder has answered. Each returns 0, a negative errno, or 1 after
  * printing why. */
-int test_latency(struct session *s, const struct options *o);
-int test_rate(struct session *s, const struct options *o);
-int test_bandwidth(struct session *s, const struct options *o);
-int test_all(struct session *s, const struct options *o);
-int test_transfers(struct session *s, const struct options *o); /* push, pull */
-int test_page(struct session *s, const struct options *o);
-int test_diff(struct session *s, const struct options *o);
-int test_matched(struct session *s, const struct options *o);
-int test_unexpected(struct session *s, const struct options *o);
-int test_posted(struct session *s, const struct options *o);
-int test_overlap(struct session *s, const struct options *o);
-int test_mixed(struct session *s, const struct options *o);
-int test_group(struct session *s, const struct options *o);
-int test_multicast(struct session *s, const struct options *o);
-int test_dsm(struct session *s, const struct options *o);
-int test_coll(struct session *s, const struct options *o);
+int test_latency(struct perf_session *s, const struct perf_options *o);
+int test_rate(struct perf_session *s, const struct perf_options *o);
+int test_bandwidth(struct perf_session *s, const struct perf_options *o);
+int test_all(struct perf_session *s, const struct perf_options *o);
+int test_transfers(struct perf_session *s, const struct perf_options *o); /* push, pull */
+int test_page(struct perf_session *s, const struct perf_options *o);
+int test_diff(struct perf_session *s, const struct perf_options *o);
+int test_matched(struct perf_session *s, const struct perf_options *o);
+int test_unexpected(struct perf_session *s, const struct perf_options *o);
+int test_posted(struct perf_session *s, const struct perf_options *o);
+int test_overlap(struct perf_session *s, const struct perf_options *o);
+int test_mixed(struct perf_session *s, const struct perf_options *o);
+int test_group(struct perf_session *s, const struct perf_options *o);
+int test_multicast(struct perf_session *s, const struct perf_options *o);
+int test_dsm(struct perf_session *s, const struct perf_options *o);
+int test_coll(struct perf_session *s, const struct perf_options *o);
 
 /* A command of pmx-perf. In a table of them tests of one responder are next to each other, and the
  * last one's name is NULL. */
 struct perf_command {
 	const char *name;
-	int (*run)(const struct options *o); /* returns the exit status; if it is not 0, why has
-					      * been printed */
+	int (*run)(const struct perf_options *o); /* returns the exit status; if it is not 0, why
+						   * has been printed */
 	/* for commands that run_test() runs */
-	int (*test)(struct session *s, const struct options *o);
+	int (*test)(struct perf_session *s, const struct perf_options *o);
 	const struct responder *responder;
 };
 
-int run_test(const struct options *o);    /* the initiator's side: sides.c */
-int run_respond(const struct options *o); /* the responder's */
-int run_floor(const struct options *o);   /* raw.c */
-int run_line(const struct options *o);    /* floor line */
-int run_away(const struct options *o);    /* floor away */
-int run_baseline(const struct options *o);
-int run_idle(const struct options *o);
-int run_pin(const struct options *o);
-int run_copy(const struct options *o);
-int run_report(const struct options *o); /* 0, 1 if a file is bad, 2 without files */
-int run_suite(const struct options *o);
-int run_compare(const struct options *o); /* 0, 1 if something is worse, 2 on errors */
+int run_test(const struct perf_options *o);    /* the initiator's side: sides.c */
+int run_respond(const struct perf_options *o); /* the responder's */
+int run_floor(const struct perf_options *o);   /* raw.c */
+int run_line(const struct perf_options *o);    /* floor line */
+int run_away(const struct perf_options *o);    /* floor away */
+int run_baseline(const struct perf_options *o);
+int run_idle(const struct perf_options *o);
+int run_pin(const struct perf_options *o);
+int run_copy(const struct perf_options *o);
+int run_report(const struct perf_options *o); /* 0, 1 if a file is bad, 2 without files */
+int run_suite(const struct perf_options *o);
+int run_compare(const struct perf_options *o); /* 0, 1 if something is worse, 2 on errors */
 
 /* relay.c: accept at one address and pass on to the other; 0, or 1 after printing why on stderr */
 struct baseline;
@@ -210,10 +210,10 @@ extern const char perf_commit[];
 int perf_complain(const char *doing, int error);
 /* Wait for the next message until `end` (ticks). Returns 1; -ETIMEDOUT; or at once the error with
  * which s->sent ended, -ECONNRESET if another message failed. */
-int perf_receive(struct session *s, struct pmx_message *m, uint64_t end);
+int perf_receive(struct perf_session *s, struct pmx_message *m, uint64_t end);
 /* Copy and send a message, waiting for buffers. perf_receive() for the answer then checks what
  * became of it. */
-int perf_send(struct session *s, struct pmx_addr to, const void *data, uint32_t len);
+int perf_send(struct perf_session *s, struct pmx_addr to, const void *data, uint32_t len);
 /* Return the ticks of rte_rdtsc per second: the EAL's figure or, without an EAL (attached thin),
  * one measured once in 20 ms. */
 uint64_t perf_hz(void);
@@ -222,13 +222,13 @@ double perf_ns(uint64_t ticks);
 
 /* Return memory from malloc or from pmx_alloc that has been written, so that its pages exist; NULL
  * if none is left. */
-void *memory_take(struct session *s, uint64_t len, bool private);
-void memory_put(struct session *s, void *p, bool private);
+void *memory_take(struct perf_session *s, uint64_t len, bool private);
+void memory_put(struct perf_session *s, void *p, bool private);
 
 /* Choose the CPU to run on: o->cpu if it may be used, otherwise one without a poller. With an EAL
  * here whose arguments do not name a CPU, add it as an EAL argument. Returns 0, or -EINVAL after
  * printing why. */
-int cpu_settle(struct options *o, bool eal);
+int cpu_settle(struct perf_options *o, bool eal);
 /* Return one of the CPUs that this process may use with the fewest pollers of other processes; not
  * `but`, if there is another. */
 int cpu_other(int but);

@@ -91,7 +91,7 @@ hit_ns(struct pin_cache *c, uint8_t *memory, unsigned regions)
 /* Measure the paper's table 2 for this machine: a miss as a + b * pages, and a hit. Return the exit
  * code. */
 int
-run_pin(const struct options *o)
+run_pin(const struct perf_options *o)
 {
 	const struct pin_cache_config config = {
 		.page_bytes = PAGE,

@@ -34,7 +34,7 @@ fail(const char *what, const char *why)
 }
 
 static int
-floor_all(struct floor *f, const struct options *o)
+floor_all(struct floor *f, const struct perf_options *o)
 {
 	static const uint16_t sizes[] = {64, 114, 1514, 9000};
 	struct hist h;
@@ -43,7 +43,7 @@ floor_all(struct floor *f, const struct options *o)
 	int e = 0;
 
 	for (unsigned i = 0; i < n && e == 0; i++) {
-		struct row r = {.what = "floor", .test = "latency", .size = sizes[i]};
+		struct perf_row r = {.what = "floor", .test = "latency", .size = sizes[i]};
 
 		hist_init(&h);
 		e = floor_latency(f, sizes[i], 1, o->rounds, o->warmup, &h, &r.lost);
@@ -53,7 +53,7 @@ floor_all(struct floor *f, const struct options *o)
 		row_print(o, &r);
 	}
 	if (e == 0 && n == 4) { /* what a pull of a page does to the link */
-		struct row r = {.what = "fetch", .test = "latency", .size = 4096};
+		struct perf_row r = {.what = "fetch", .test = "latency", .size = 4096};
 
 		hist_init(&h);
 		e = floor_fetch(f, 4096 + PMX_HDR_BYTES, o->rounds, o->warmup, &h, &r.lost);
@@ -63,7 +63,7 @@ floor_all(struct floor *f, const struct options *o)
 	}
 	for (unsigned i = 0; i < n && e == 0; i++) {
 		bool rate = sizes[i] < 1000;
-		struct row r = {.what = "floor", .size = sizes[i]};
+		struct perf_row r = {.what = "floor", .size = sizes[i]};
 
 		snprintf(r.test, sizeof(r.test), "%s", rate ? "rate" : "bandwidth");
 		e = rate ? floor_rate(f, sizes[i], (uint16_t)o->burst, o->seconds, &result)
@@ -77,7 +77,7 @@ floor_all(struct floor *f, const struct options *o)
 	if (e == 0 && n == 4) {
 		/* what a 1 MiB message costs by its size alone: 117 jumbo frames, each end
 		 * processing the message as a whole */
-		struct row r = {.what = "floor", .test = "messages", .size = 1048576};
+		struct perf_row r = {.what = "floor", .test = "messages", .size = 1048576};
 
 		e = floor_bandwidth(f, 9000, 117, 32, o->seconds, &result);
 		r.per_second = result.frames_per_s / 117;
@@ -102,14 +102,14 @@ frames_of(uint32_t bytes, uint16_t *frame_bytes)
 
 /* The ways to send the frames of a stream. The link, the CPUs and their distance from each other
  * decide which way is fastest. */
-static const struct way {
+static const struct raw_way {
 	uint16_t burst; /* frames offered to the port at once */
 	bool whole;     /* messages of several frames are written, and received, as a whole */
 } ways[] = {{8, true}, {32, true}, {64, true}, {32, false}};
 
 /* Measure messages of n frames in each way. Returns the best result. */
 static int
-best_bandwidth(struct floor *f, const struct options *o, uint16_t frame, uint16_t n,
+best_bandwidth(struct floor *f, const struct perf_options *o, uint16_t frame, uint16_t n,
 	struct floor_result *best)
 {
 	unsigned tries = n > 1 ? 4 : 3;
@@ -131,7 +131,8 @@ best_bandwidth(struct floor *f, const struct options *o, uint16_t frame, uint16_
  * side copies the next part while the other copies this one, but each part costs. Fills the row
  * with those of the lower median. */
 static int
-best_latency(struct floor *f, const struct options *o, uint16_t frame, uint16_t n, struct row *best)
+best_latency(struct floor *f, const struct perf_options *o, uint16_t frame, uint16_t n,
+	struct perf_row *best)
 {
 	static const uint16_t parts[] = {8, 2};
 	unsigned tries = n == 1 ? 1 : 2, less = best->size > 65536 ? 20 : 1;
@@ -139,7 +140,7 @@ best_latency(struct floor *f, const struct options *o, uint16_t frame, uint16_t 
 
 	f->within_s = o->within / tries;
 	for (unsigned i = 0; i < tries && e == 0; i++) {
-		struct row r = *best;
+		struct perf_row r = *best;
 		struct hist h;
 
 		hist_init(&h);
@@ -155,14 +156,14 @@ best_latency(struct floor *f, const struct options *o, uint16_t frame, uint16_t 
 
 /* Measure messages of --sizes, for comparison with pmx's of the same sizes. */
 static int
-raw_messages(struct floor *f, const struct options *o)
+raw_messages(struct floor *f, const struct perf_options *o)
 {
 	struct floor_result result;
 	uint16_t frame, n;
 	int e = 0;
 
 	for (unsigned i = 0; i < o->size_count && e == 0; i++) {
-		struct row r = {.what = "raw", .test = "latency", .size = o->sizes[i]};
+		struct perf_row r = {.what = "raw", .test = "latency", .size = o->sizes[i]};
 
 		if ((n = frames_of(o->sizes[i], &frame)) == 0)
 			continue;
@@ -171,7 +172,7 @@ raw_messages(struct floor *f, const struct options *o)
 			row_print(o, &r);
 	}
 	for (unsigned i = 0; i < o->size_count && e == 0; i++) {
-		struct row r = {.what = "raw", .test = "bandwidth", .size = o->sizes[i]};
+		struct perf_row r = {.what = "raw", .test = "bandwidth", .size = o->sizes[i]};
 
 		if ((n = frames_of(o->sizes[i], &frame)) == 0)
 			continue;
@@ -190,7 +191,7 @@ raw_messages(struct floor *f, const struct options *o)
 }
 
 int
-run_floor(const struct options *o)
+run_floor(const struct perf_options *o)
 {
 	struct floor f;
 	int result = 1;
@@ -231,7 +232,7 @@ out:
 }
 
 static int
-baseline_tests(struct baseline *b, const struct options *o)
+baseline_tests(struct baseline *b, const struct perf_options *o)
 {
 	static const uint32_t defaults[] = {8, 64, 1024, 8192, 65536, 1048576};
 	const uint32_t *sizes = o->size_count ? o->sizes : defaults;
@@ -241,7 +242,7 @@ baseline_tests(struct baseline *b, const struct options *o)
 
 	row_head(o);
 	for (unsigned i = 0; i < n; i++) {
-		struct row r = {.test = "latency", .size = sizes[i]};
+		struct perf_row r = {.test = "latency", .size = sizes[i]};
 		uint64_t rounds = sizes[i] > 65536 ? o->rounds / 20 + 1 : o->rounds;
 
 		if (b->kind == BASELINE_UDP && sizes[i] > BASELINE_UDP_MAX)
@@ -254,7 +255,7 @@ baseline_tests(struct baseline *b, const struct options *o)
 		row_print(o, &r);
 	}
 	for (unsigned i = 0; i < n; i++) {
-		struct row r = {.size = sizes[i]};
+		struct perf_row r = {.size = sizes[i]};
 
 		snprintf(r.what, sizeof(r.what), "%s", o->kind);
 		if (baseline_stream(b, sizes[i], o->seconds, &flow) != 0)
@@ -273,7 +274,7 @@ baseline_tests(struct baseline *b, const struct options *o)
 }
 
 int
-run_baseline(const struct options *o)
+run_baseline(const struct perf_options *o)
 {
 	struct baseline b = {
 		.kind = strcmp(o->kind, "udp") == 0 ? BASELINE_UDP : BASELINE_TCP,

@@ -42,7 +42,7 @@ static struct {
 } given;
 
 static void
-remote_end(struct session *s)
+remote_end(struct perf_session *s)
 {
 	if (given.memory == NULL)
 		return;
@@ -52,7 +52,7 @@ remote_end(struct session *s)
 }
 
 static int
-give(struct session *s, struct pmx_addr to, const struct wish *w)
+give(struct perf_session *s, struct pmx_addr to, const struct wish *w)
 {
 	struct pmx_remote remote = {0};
 	int e;
@@ -71,7 +71,7 @@ give(struct session *s, struct pmx_addr to, const struct wish *w)
 }
 
 static int
-send_page(struct session *s, struct pmx_addr to, uint64_t offset)
+send_page(struct perf_session *s, struct pmx_addr to, uint64_t offset)
 {
 	struct pmx_buffer buf;
 	int e;
@@ -87,7 +87,7 @@ send_page(struct session *s, struct pmx_addr to, uint64_t offset)
 }
 
 static int
-remote_answer(struct session *s, struct pmx_message *m)
+remote_answer(struct perf_session *s, struct pmx_message *m)
 {
 	const uint8_t *data = pmx_message_data(m);
 	struct page_wish p;
@@ -111,7 +111,8 @@ const struct responder remote_responder = {.answer = remote_answer, .end = remot
 /* ------------------------------------------------------------------ initiator */
 
 static int
-ask_memory(struct session *s, const struct options *o, uint64_t len, struct pmx_remote *remote)
+ask_memory(struct perf_session *s, const struct perf_options *o, uint64_t len,
+	struct pmx_remote *remote)
 {
 	const struct wish w = {.kind = KIND_MEMORY, .private = o->remote_private, .len = len};
 	struct pmx_message m;
@@ -127,7 +128,7 @@ ask_memory(struct session *s, const struct options *o, uint64_t len, struct pmx_
 	return e;
 }
 
-struct stream {
+struct remote_stream {
 	bool push;
 	struct pmx_remote remote;
 	uint8_t *local;
@@ -139,7 +140,7 @@ struct stream {
 };
 
 static int
-begin_one(struct session *s, const struct options *o, struct stream *x)
+begin_one(struct perf_session *s, const struct perf_options *o, struct remote_stream *x)
 {
 	uint64_t slices = x->len / x->size, offset = x->begun % slices * x->size;
 	const struct pmx_transfer t = {
@@ -165,7 +166,7 @@ begin_one(struct session *s, const struct options *o, struct stream *x)
 
 /* Check the oldest transfer: 1 if it ended, 0 if not yet. */
 static int
-oldest(struct session *s, const struct options *o, const struct stream *x)
+oldest(struct perf_session *s, const struct perf_options *o, const struct remote_stream *x)
 {
 	return pmx_transfer_done(s->ctx, x->ids[x->ended % o->depth]);
 }
@@ -173,7 +174,8 @@ oldest(struct session *s, const struct options *o, const struct stream *x)
 /* Transfer for that many seconds, but make at least one transfer: a process that had no CPU
  * meanwhile has a figure, too. */
 static int
-transfer_for(struct session *s, const struct options *o, struct stream *x, double seconds)
+transfer_for(struct perf_session *s, const struct perf_options *o, struct remote_stream *x,
+	double seconds)
 {
 	uint64_t end = rte_rdtsc() + (uint64_t)(seconds * (double)perf_hz());
 	uint64_t give_up = end + PATIENCE_S * perf_hz(), before = x->begun;
@@ -196,7 +198,8 @@ transfer_for(struct session *s, const struct options *o, struct stream *x, doubl
 }
 
 static int
-measure(struct session *s, const struct options *o, struct stream *x, struct row *r)
+measure(struct perf_session *s, const struct perf_options *o, struct remote_stream *x,
+	struct perf_row *r)
 {
 	int e = transfer_for(s, o, x, o->seconds / 10);
 	uint64_t before = x->ended, start = rte_rdtsc();
@@ -212,13 +215,13 @@ measure(struct session *s, const struct options *o, struct stream *x, struct row
 }
 
 static void
-measure_memcpy(const struct options *o, const struct stream *x, struct row *r)
+measure_memcpy(const struct perf_options *o, const struct remote_stream *x, struct perf_row *r)
 {
 	uint8_t *to = aligned_alloc(PAGE, x->len);
 	uint64_t hz = perf_hz(), n = 0, slices = x->len / x->size;
 	uint64_t start = rte_rdtsc(), end = start + (uint64_t)(o->seconds / 4 * (double)hz), now;
 
-	*r = (struct row){.what = "memcpy", .test = "bandwidth", .size = x->size};
+	*r = (struct perf_row){.what = "memcpy", .test = "bandwidth", .size = x->size};
 	if (to == NULL)
 		return;
 	memset(to, 0, x->len);
@@ -233,7 +236,8 @@ measure_memcpy(const struct options *o, const struct stream *x, struct row *r)
 }
 
 static int
-one_size(struct session *s, const struct options *o, uint32_t size, struct row *r, struct row *copy)
+one_size(struct perf_session *s, const struct perf_options *o, uint32_t size, struct perf_row *r,
+	struct perf_row *copy)
 {
 	/* Transfers under way have slices of their own up to 1 MiB in total, because the raw link,
 	 * with which they are compared, stays in a core's cache as well. If some are to miss the
@@ -242,7 +246,7 @@ one_size(struct session *s, const struct options *o, uint32_t size, struct row *
 		: size < 65536                                ? 65536 / size
 		: size * (uint64_t)o->depth <= 1u << 20       ? o->depth
 							      : 1;
-	struct stream x = {.push = strcmp(o->command->name, "push") == 0, .size = size};
+	struct remote_stream x = {.push = strcmp(o->command->name, "push") == 0, .size = size};
 	int e;
 
 	if (slices > 4096)
@@ -254,7 +258,7 @@ one_size(struct session *s, const struct options *o, uint32_t size, struct row *
 	if (x.local == NULL)
 		return -ENOMEM;
 	x.len = slices * size;
-	*r = (struct row){.test = "bandwidth"};
+	*r = (struct perf_row){.test = "bandwidth"};
 	snprintf(r->what, sizeof(r->what), "%s", o->command->name);
 	e = ask_memory(s, o, x.len, &x.remote);
 	if (e == 0)
@@ -270,7 +274,7 @@ static const uint32_t default_sizes[] = {8, 64, 512, 4096, 32768, 262144, 104857
 	67108864};
 
 static int
-bandwidth(struct session *s, const struct options *o)
+bandwidth(struct perf_session *s, const struct perf_options *o)
 {
 	const uint32_t *sizes = o->size_count ? o->sizes : default_sizes;
 	unsigned n = o->size_count ? o->size_count
@@ -278,7 +282,7 @@ bandwidth(struct session *s, const struct options *o)
 	int e = 0;
 
 	for (unsigned i = 0; i < n && e == 0; i++) {
-		struct row r, copy;
+		struct perf_row r, copy;
 
 		e = one_size(s, o, sizes[i], &r, &copy);
 		if (e == 0) {
@@ -291,11 +295,11 @@ bandwidth(struct session *s, const struct options *o)
 
 /* SWoPP 1997, figure 4: bandwidth by size, a curve for each hit ratio. */
 static int
-figure(struct session *s, const struct options *o)
+figure(struct perf_session *s, const struct perf_options *o)
 {
 	static const unsigned ratios[] = {0, 25, 50, 75, 100};
 	struct plot *p = calloc(1, sizeof(*p));
-	struct options with = *o;
+	struct perf_options with = *o;
 	int e = p ? 0 : -ENOMEM;
 
 	with.local_private = true;
@@ -316,7 +320,7 @@ figure(struct session *s, const struct options *o)
 		double *y = plot_row(p, size);
 
 		for (unsigned c = 0; c < 5 && e == 0; c++) {
-			struct row r;
+			struct perf_row r;
 
 			with.hit_ratio = ratios[c];
 			e = one_size(s, &with, size, &r, NULL);
@@ -334,7 +338,7 @@ figure(struct session *s, const struct options *o)
 /* ------------------------------------------------------------------ pages */
 
 static int
-pull_page(struct session *s, const struct pmx_remote *remote, uint8_t *local, uint64_t offset)
+pull_page(struct perf_session *s, const struct pmx_remote *remote, uint8_t *local, uint64_t offset)
 {
 	const struct pmx_transfer t = {
 		.peer = remote->owner,
@@ -356,7 +360,7 @@ pull_page(struct session *s, const struct pmx_remote *remote, uint8_t *local, ui
 /* Fetch a page with messages instead of a pull: a request, and the page in a message, which both
  * ends copy. */
 static int
-message_page(struct session *s, const struct options *o, uint8_t *local, uint64_t offset)
+message_page(struct perf_session *s, const struct perf_options *o, uint8_t *local, uint64_t offset)
 {
 	const struct page_wish w = {.kind = KIND_PAGE, .offset = offset};
 	struct pmx_message m;
@@ -372,7 +376,7 @@ message_page(struct session *s, const struct options *o, uint8_t *local, uint64_
 }
 
 int
-test_page(struct session *s, const struct options *o)
+test_page(struct perf_session *s, const struct perf_options *o)
 {
 	const uint64_t count = 256;
 	uint64_t hz = perf_hz();
@@ -395,7 +399,7 @@ test_page(struct session *s, const struct options *o)
 				(uint64_t)((double)(rte_rdtsc() - start) * 1e9 / (double)hz));
 	}
 	for (unsigned i = 0; i < 2 && e == 0; i++) {
-		struct row r = {.test = "latency", .size = PAGE};
+		struct perf_row r = {.test = "latency", .size = PAGE};
 
 		snprintf(r.what, sizeof(r.what), "%s", i ? "copied" : "pull");
 		row_latency(&r, &h[i]);
@@ -409,7 +413,7 @@ test_page(struct session *s, const struct options *o)
 /* ------------------------------------------------------------------ what changed */
 
 static int
-push_and_wait(struct session *s, const struct pmx_transfer *t)
+push_and_wait(struct perf_session *s, const struct pmx_transfer *t)
 {
 	pmx_transfer_id id;
 	int e;
@@ -424,7 +428,7 @@ push_and_wait(struct session *s, const struct pmx_transfer *t)
 /* Push all of a region and, alternating, only its changed words, one in a hundred (RHI-PART, twin
  * and diff). */
 int
-test_diff(struct session *s, const struct options *o)
+test_diff(struct perf_session *s, const struct perf_options *o)
 {
 	uint32_t size = o->size_count ? o->sizes[0] : 1u << 20, x = 1;
 	uint8_t *local = memory_take(s, size, o->local_private), *twin = malloc(size);
@@ -465,7 +469,7 @@ test_diff(struct session *s, const struct options *o)
 	}
 	for (unsigned i = 0; i < 3 && e == 0; i++) {
 		static const char *const names[] = {"all", "diff-run", "diff-words"};
-		struct row r = {.test = "latency", .size = size};
+		struct perf_row r = {.test = "latency", .size = size};
 
 		snprintf(r.what, sizeof(r.what), "%s", names[i]);
 		row_latency(&r, &h[i]);
@@ -478,7 +482,7 @@ test_diff(struct session *s, const struct options *o)
 }
 
 int
-test_transfers(struct session *s, const struct options *o)
+test_transfers(struct perf_session *s, const struct perf_options *o)
 {
 	row_head(o);
 	return o->figure ? figure(s, o) : bandwidth(s, o);

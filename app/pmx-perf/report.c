@@ -9,7 +9,7 @@
 #include "perf.h"
 
 void
-row_latency(struct row *r, const struct hist *h)
+row_latency(struct perf_row *r, const struct hist *h)
 {
 	r->p50_ns = hist_percentile(h, 500000);
 	r->p99_ns = hist_percentile(h, 990000);
@@ -67,7 +67,7 @@ json_ns(uint64_t ns)
 }
 
 void
-row_head(const struct options *o)
+row_head(const struct perf_options *o)
 {
 	if (!o->json)
 		printf("%-10s %-10s %8s %10s %10s %10s %12s %9s\n", "what", "test", "bytes",
@@ -75,7 +75,7 @@ row_head(const struct options *o)
 }
 
 void
-row_print(const struct options *o, const struct row *r)
+row_print(const struct perf_options *o, const struct perf_row *r)
 {
 	if (o->json) {
 		json_line(json_pack(

@@ -164,7 +164,7 @@ results_cpus(const json_t *document, char *out, size_t room)
 				    length = {"away", "p50_ns", "", "", 1e-3, true};
 	const json_t *m = json_object_get(document, "machine");
 	const char *const keys[] = {"cpu0", "cpu1"};
-	const struct cell ns = results_figure(document, &line, &trip, 64).cell;
+	const struct compared_cell ns = results_figure(document, &line, &trip, 64).cell;
 	int n = 0;
 
 	out[0] = '\0';
@@ -175,8 +175,8 @@ results_cpus(const json_t *document, char *out, size_t room)
 			ns.median, ns.lowest, ns.highest);
 	for (size_t i = 0; i < 2 && n >= 0 && (size_t)n < room; i++) {
 		const uint32_t cpu = (uint32_t)json_integer_value(json_object_get(m, keys[i]));
-		const struct cell a = results_figure(document, &away, &times, cpu).cell,
-				  b = results_figure(document, &away, &length, cpu).cell;
+		const struct compared_cell a = results_figure(document, &away, &times, cpu).cell,
+					   b = results_figure(document, &away, &length, cpu).cell;
 
 		if (a.count != 0)
 			n += snprintf(out + n, room - (size_t)n,
@@ -207,7 +207,8 @@ results_print(const json_t *document)
 		for (; size != 0; size = results_next_size(document, m, size)) {
 			printf("%10u", size);
 			for (unsigned i = 0; i < n; i++) {
-				const struct cell c = results_figure(document, &s[i], m, size).cell;
+				const struct compared_cell c =
+					results_figure(document, &s[i], m, size).cell;
 				const bool mark = cell_unsettled(&c);
 
 				marked |= mark;

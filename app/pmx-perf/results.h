@@ -40,7 +40,7 @@ struct series {
 
 /* The repetitions of one figure, in the measure's unit. */
 struct repeated {
-	struct cell cell;
+	struct compared_cell cell;
 	double values[64]; /* cell.count of them, sorted */
 };
 

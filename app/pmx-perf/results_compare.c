@@ -62,8 +62,8 @@ ratio_of(const struct repeated *a, const struct repeated *b, bool less, double t
 }
 
 static void
-print_ratio(const struct options *o, const struct series *s, const struct measure *m, uint32_t size,
-	const struct repeated *a, const struct repeated *b, const struct ratio *r)
+print_ratio(const struct perf_options *o, const struct series *s, const struct measure *m,
+	uint32_t size, const struct repeated *a, const struct repeated *b, const struct ratio *r)
 {
 	static const char *const words[] = {"WORSE", "", "better"};
 
@@ -82,7 +82,7 @@ print_ratio(const struct options *o, const struct series *s, const struct measur
 
 /* Compare all figures that both have. Returns how many that are; *worse: how many of them are. */
 static unsigned
-compare_all(const struct options *o, const struct two *two, unsigned *worse)
+compare_all(const struct perf_options *o, const struct two *two, unsigned *worse)
 {
 	struct series s[SERIES_MAX];
 	unsigned compared = 0;
@@ -144,7 +144,7 @@ look_at_machines(const struct two *two)
 
 /* Read what the arguments name. Return 0, or 2 after printing why. */
 static int
-two_of(const struct options *o, struct two *two)
+two_of(const struct perf_options *o, struct two *two)
 {
 	const char *comma = o->columns != NULL ? strchr(o->columns, ',') : NULL;
 
@@ -166,7 +166,7 @@ two_of(const struct options *o, struct two *two)
 }
 
 int
-run_compare(const struct options *o)
+run_compare(const struct perf_options *o)
 {
 	struct two two = {.old = NULL};
 	unsigned worse = 0, compared = 0;

@@ -18,7 +18,7 @@
 #define PARTNER_US 5000000
 
 int
-session_open(struct session *s, const struct options *o)
+session_open(struct perf_session *s, const struct perf_options *o)
 {
 	const struct pmx_context_params params = {
 		.size = sizeof(params),
@@ -33,7 +33,7 @@ session_open(struct session *s, const struct options *o)
 	char error[512] = "";
 	int e;
 
-	*s = (struct session){.idle = o->idle, .embedded = o->embedded != NULL};
+	*s = (struct perf_session){.idle = o->idle, .embedded = o->embedded != NULL};
 	if (s->embedded) {
 		/* virtio_user may write to a vhost backend that has ended */
 		signal(SIGPIPE, SIG_IGN);
@@ -65,14 +65,14 @@ session_open(struct session *s, const struct options *o)
 }
 
 void
-session_close(struct session *s)
+session_close(struct perf_session *s)
 {
 	pmx_context_close(s->ctx);
 	pmx_node_close(s->node);
 }
 
 void
-session_idle(struct session *s)
+session_idle(struct perf_session *s)
 {
 	struct pollfd p = {.fd = pmx_get_fd(s->ctx), .events = POLLIN};
 
@@ -92,7 +92,7 @@ session_idle(struct session *s)
 }
 
 void
-session_polled(struct session *s)
+session_polled(struct perf_session *s)
 {
 	/* a second yield would give the CPU away when the message may be there */
 	if (s->embedded || s->idle == PERF_BLOCK)
@@ -107,7 +107,7 @@ perf_complain(const char *doing, int error)
 }
 
 int
-perf_send(struct session *s, struct pmx_addr to, const void *data, uint32_t len)
+perf_send(struct perf_session *s, struct pmx_addr to, const void *data, uint32_t len)
 {
 	int e;
 
@@ -142,7 +142,7 @@ perf_hz(void)
 /* Return the error with which one of the messages whose results nobody asked for has failed since
  * the last call; 0: none has. */
 static int
-send_failed(struct session *s)
+send_failed(struct perf_session *s)
 {
 	struct pmx_context_stat stat;
 	uint64_t before = s->send_errors;
@@ -154,7 +154,7 @@ send_failed(struct session *s)
 }
 
 int
-perf_receive(struct session *s, struct pmx_message *m, uint64_t end)
+perf_receive(struct perf_session *s, struct pmx_message *m, uint64_t end)
 {
 	int e;
 
@@ -181,7 +181,7 @@ perf_ns(uint64_t ticks)
 }
 
 void *
-memory_take(struct session *s, uint64_t len, bool private)
+memory_take(struct perf_session *s, uint64_t len, bool private)
 {
 	void *p = NULL;
 
@@ -195,7 +195,7 @@ memory_take(struct session *s, uint64_t len, bool private)
 }
 
 void
-memory_put(struct session *s, void *p, bool private)
+memory_put(struct perf_session *s, void *p, bool private)
 {
 	if (private)
 		free(p);

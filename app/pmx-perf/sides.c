@@ -20,7 +20,7 @@
 
 /* Send a message of 64 bytes of that kind. */
 static int
-short_send(struct session *s, struct pmx_addr to, uint8_t kind)
+short_send(struct perf_session *s, struct pmx_addr to, uint8_t kind)
 {
 	const uint8_t bytes[64] = {kind};
 
@@ -30,7 +30,7 @@ short_send(struct session *s, struct pmx_addr to, uint8_t kind)
 /* ------------------------------------------------------------------ initiator */
 
 static int
-greet(struct session *s, const struct options *o)
+greet(struct perf_session *s, const struct perf_options *o)
 {
 	struct pmx_message m;
 	uint64_t hz = perf_hz(), start = rte_rdtsc(), end = start + REPLY_PATIENCE_S * hz;
@@ -76,9 +76,9 @@ greet(struct session *s, const struct options *o)
 }
 
 int
-run_test(const struct options *o)
+run_test(const struct perf_options *o)
 {
-	struct session s;
+	struct perf_session s;
 	int e, result = session_open(&s, o) == 0 ? 0 : 1;
 
 	if (result != 0)
@@ -119,7 +119,7 @@ responders_find(const struct perf_command *commands, const struct responder *all
 
 /* Answer a message. One that no test knows is dropped. */
 static int
-answer(struct session *s, const struct responder *const all[], unsigned count,
+answer(struct perf_session *s, const struct responder *const all[], unsigned count,
 	struct pmx_message *m)
 {
 	int e = PERF_NOT_MINE;
@@ -131,7 +131,7 @@ answer(struct session *s, const struct responder *const all[], unsigned count,
 }
 
 static int
-answer_until_quit(struct session *s, const struct responder *const all[], unsigned count)
+answer_until_quit(struct perf_session *s, const struct responder *const all[], unsigned count)
 {
 	struct pmx_message m[32];
 	int e = PERF_ANSWERED, n;
@@ -151,11 +151,11 @@ answer_until_quit(struct session *s, const struct responder *const all[], unsign
 }
 
 int
-run_respond(const struct options *o)
+run_respond(const struct perf_options *o)
 {
 	const struct responder *all[RESPONDERS_MAX] = {0};
 	unsigned count = responders_find(o->commands, all);
-	struct session s;
+	struct perf_session s;
 	int e;
 
 	if (session_open(&s, o) != 0)

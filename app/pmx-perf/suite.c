@@ -600,7 +600,7 @@ remove_one(const char *path, const struct stat *st, int type, struct FTW *f)
 }
 
 static int
-measure_all(struct suite *s, const struct options *o)
+measure_all(struct suite *s, const struct perf_options *o)
 {
 	json_t *columns = json_array(), *document;
 	char begun[32];
@@ -637,7 +637,7 @@ measure_all(struct suite *s, const struct options *o)
 }
 
 int
-run_suite(const struct options *o)
+run_suite(const struct perf_options *o)
 {
 	static struct suite s;
 	int result;

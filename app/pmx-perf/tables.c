@@ -19,7 +19,7 @@ struct text {
 };
 
 /* The lines below the tables are about these. */
-struct seen {
+struct table_seen {
 	bool unsettled, beaten;
 	unsigned fewest, most; /* repetitions of a cell */
 };
@@ -69,9 +69,9 @@ decimals(enum figure f, double value)
 /* Add a figure and its marks. */
 static void
 add_cell(struct text *t, const struct comparison *c, const struct group *g, const char *what,
-	const char *test, enum figure f, uint32_t size, struct seen *seen)
+	const char *test, enum figure f, uint32_t size, struct table_seen *seen)
 {
-	const struct cell cell = cell_of(g, what, test, f, size);
+	const struct compared_cell cell = cell_of(g, what, test, f, size);
 	bool unsettled = cell_unsettled(&cell), beaten = beats_link(c, g, what, test, f, size);
 	char marks[3];
 
@@ -91,7 +91,7 @@ add_cell(struct text *t, const struct comparison *c, const struct group *g, cons
  * the 99th percentile beside it. */
 static void
 add_group(struct text *t, const struct comparison *c, const struct group *g, const char *test,
-	enum figure f, uint32_t size, struct seen *seen)
+	enum figure f, uint32_t size, struct table_seen *seen)
 {
 	for (size_t i = 0; i < COLUMNS; i++) {
 		const char *what = columns[i].what;
@@ -123,7 +123,7 @@ width_of(const struct group *g, const char *test, enum figure f)
 
 static void
 table(const struct comparison *c, const char *test, enum figure f, const char *title,
-	struct seen *seen)
+	struct table_seen *seen)
 {
 	uint32_t size = next_size(c, test, 0);
 	struct text t = {.len = 0};
@@ -151,9 +151,9 @@ table(const struct comparison *c, const char *test, enum figure f, const char *t
 
 /* Print what the marks mean, a line each, and only for marks that stand above. */
 static void
-explain(const struct comparison *c, const struct seen *seen)
+explain(const struct comparison *c, const struct table_seen *seen)
 {
-	const struct cell line = line_of(c);
+	const struct compared_cell line = line_of(c);
 
 	if (seen->most <= 1 && !seen->beaten)
 		return;
@@ -177,7 +177,7 @@ explain(const struct comparison *c, const struct seen *seen)
 /* ------------------------------------------------------------------ from where to where */
 
 static void
-add_range(struct text *t, const struct cell *cell, enum figure f)
+add_range(struct text *t, const struct compared_cell *cell, enum figure f)
 {
 	char range[40] = "-";
 
@@ -204,7 +204,7 @@ spread_of_group(const struct comparison *c, const struct group *g, const char *t
 		add(&t, "%8u", size);
 		for (size_t i = 0; i < COLUMNS; i++) {
 			const char *what = columns[i].what;
-			struct cell cell = cell_of(g, what, test, f, size);
+			struct compared_cell cell = cell_of(g, what, test, f, size);
 
 			if (!group_has(g, what, test))
 				continue;
@@ -242,8 +242,8 @@ column_unsettled(const struct comparison *c, const struct group *g, const char *
 	for (size_t i = 0; i < TABLES; i++) {
 		for (uint32_t size = next_size(c, tables[i].test, 0); size != 0;
 			size = next_size(c, tables[i].test, size)) {
-			const struct cell cell = cell_of(g, what, tables[i].test, tables[i].figure,
-				size);
+			const struct compared_cell cell = cell_of(g, what, tables[i].test,
+				tables[i].figure, size);
 
 			if (cell_unsettled(&cell))
 				return true;
@@ -322,10 +322,10 @@ figures(const struct comparison *c, const char *dir)
 }
 
 int
-run_report(const struct options *o)
+run_report(const struct perf_options *o)
 {
 	static struct comparison c;
-	struct seen seen = {.most = 0};
+	struct table_seen seen = {.most = 0};
 	int result = 0;
 
 	if (o->file_count == 0) {

@@ -34,7 +34,7 @@ struct process {
 	struct stream_in in;
 };
 
-struct agent {
+struct agent_work {
 	int up; /* to pmx-run */
 	struct stream_in in;
 	struct launch launch;
@@ -44,14 +44,14 @@ struct agent {
 };
 
 static void
-tell(struct agent *a, uint8_t op, uint32_t rank, const void *body, uint32_t len)
+tell(struct agent_work *a, uint8_t op, uint32_t rank, const void *body, uint32_t len)
 {
 	/* that pmx-run has gone is seen by its stream's end */
 	stream_write(a->up, op, rank, body, len);
 }
 
 static void
-signal_all(struct agent *a, int number)
+signal_all(struct agent_work *a, int number)
 {
 	for (uint32_t i = 0; i < a->launch.ranks; i++) {
 		if (a->of[i].pid != 0)
@@ -60,7 +60,7 @@ signal_all(struct agent *a, int number)
 }
 
 static void
-end_all(struct agent *a)
+end_all(struct agent_work *a)
 {
 	if (a->kill_at_ms != 0)
 		return;
@@ -140,7 +140,7 @@ make_channels(struct process *p, int child[FDS], int failed[2])
 /* Start the process of the agent's rank number i. Return false if that fails, after telling pmx-run
  * why. */
 static bool
-start(struct agent *a, uint32_t i)
+start(struct agent_work *a, uint32_t i)
 {
 	struct process *p = &a->of[i];
 	const uint32_t rank = a->launch.first + i;
@@ -169,7 +169,7 @@ start(struct agent *a, uint32_t i)
 }
 
 static void
-start_all(struct agent *a)
+start_all(struct agent_work *a)
 {
 	char body[4 + 256] = "";
 
@@ -186,7 +186,7 @@ start_all(struct agent *a)
 
 /* Pass on to pmx-run what a process wrote to its output or its errors, as far as it is there. */
 static void
-pass_output(struct agent *a, uint32_t i, int which)
+pass_output(struct agent_work *a, uint32_t i, int which)
 {
 	int *fd = &a->of[i].fd[which];
 	uint8_t bytes[32768];
@@ -208,7 +208,7 @@ pass_output(struct agent *a, uint32_t i, int which)
 
 /* Pass on to pmx-run the messages of a process, under its own rank, whatever it claims to be. */
 static void
-pass_messages(struct agent *a, uint32_t i)
+pass_messages(struct agent_work *a, uint32_t i)
 {
 	struct process *p = &a->of[i];
 	struct stream_message m;
@@ -226,7 +226,7 @@ pass_messages(struct agent *a, uint32_t i)
 /* Tell pmx-run that a process has ended, after all that it has said and written. Kill what it has
  * started. */
 static void
-ended(struct agent *a, uint32_t i, int status)
+ended(struct agent_work *a, uint32_t i, int status)
 {
 	struct process *p = &a->of[i];
 	struct pollfd more = {p->fd[SOCKET], POLLIN, 0};
@@ -249,7 +249,7 @@ ended(struct agent *a, uint32_t i, int status)
 }
 
 static void
-reap(struct agent *a)
+reap(struct agent_work *a)
 {
 	int status;
 	pid_t pid;
@@ -264,7 +264,7 @@ reap(struct agent *a)
 
 /* Obey one command of pmx-run. Return false if it is no pmx-run that speaks. */
 static bool
-command(struct agent *a, const struct stream_message *m)
+command(struct agent_work *a, const struct stream_message *m)
 {
 	switch (m->op) {
 	case STREAM_START:
@@ -301,7 +301,7 @@ command(struct agent *a, const struct stream_message *m)
 
 /* Wait for whatever comes first, and take it. Return false if pmx-run has gone. */
 static bool
-turn(struct agent *a, struct pollfd *fds, int signals, bool listens)
+turn(struct agent_work *a, struct pollfd *fds, int signals, bool listens)
 {
 	const int64_t left = a->kill_at_ms - clock_ms();
 	uint32_t n = 2;
@@ -350,7 +350,7 @@ turn(struct agent *a, struct pollfd *fds, int signals, bool listens)
 int
 agent_run(void)
 {
-	struct agent a = {.up = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3)};
+	struct agent_work a = {.up = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3)};
 	struct pollfd *fds = NULL;
 	bool listens = true;
 	sigset_t set;

@@ -72,14 +72,14 @@ launch_write(const struct launch *l, uint32_t *len)
 }
 
 /* The bytes that are left to read; good ends with the first thing that is wrong. */
-struct reader {
+struct launch_reader {
 	const uint8_t *at;
 	uint32_t left;
 	bool good;
 };
 
 static uint32_t
-take_number(struct reader *r)
+take_number(struct launch_reader *r)
 {
 	if (r->left < 4) {
 		r->good = false;
@@ -93,7 +93,7 @@ take_number(struct reader *r)
 }
 
 static char *
-take_string(struct reader *r)
+take_string(struct launch_reader *r)
 {
 	const uint32_t len = take_number(r);
 
@@ -110,7 +110,7 @@ take_string(struct reader *r)
 }
 
 static char **
-take_strings(struct reader *r)
+take_strings(struct launch_reader *r)
 {
 	const uint32_t n = take_number(r);
 
@@ -130,7 +130,7 @@ take_strings(struct reader *r)
 bool
 launch_read(struct launch *l, const uint8_t *body, uint32_t len)
 {
-	struct reader r = {body, len, true};
+	struct launch_reader r = {body, len, true};
 	const uint32_t version = take_number(&r);
 
 	*l = (struct launch){.number = take_number(&r)};

@@ -56,23 +56,23 @@ static const char usage_text[] =
 	"is that\n"
 	"of the first process that failed (128 + the signal's number), 124 after --timeout.\n";
 
-struct chunk {
-	struct chunk *next;
+struct output_chunk {
+	struct output_chunk *next;
 	uint32_t len, done;
 	uint8_t bytes[];
 };
 
-struct agent {
+struct run_agent {
 	const struct host *host;
 	pid_t pid;
 	int to, from; /* -1: closed */
 	struct stream_in in;
-	struct chunk *head, *tail; /* to be written */
+	struct output_chunk *head, *tail; /* to be written */
 	uint32_t running;
 };
 
-struct rank {
-	const struct agent *agent;
+struct run_rank {
+	const struct run_agent *agent;
 	uint32_t pid;
 	uint32_t fences;
 	bool runs;
@@ -83,8 +83,8 @@ struct rank {
 static struct {
 	uint32_t number, size;
 	struct hosts hosts;
-	struct agent *agents;
-	struct rank *ranks;
+	struct run_agent *agents;
+	struct run_rank *ranks;
 	struct records put;       /* since the last fence */
 	uint32_t fences, waiting; /* fences that have ended; ranks in the next one */
 	int code;                 /* of the job; -1: none yet */
@@ -123,7 +123,7 @@ name_of(const struct host *h)
 
 /* Tell the agent nothing more: it sees the end of its input. */
 static void
-hang_up(struct agent *a)
+hang_up(struct run_agent *a)
 {
 	if (a->to >= 0)
 		shutdown(a->to, SHUT_WR); /* the other direction is the same socket */
@@ -131,10 +131,10 @@ hang_up(struct agent *a)
 }
 
 static void
-flush(struct agent *a)
+flush(struct run_agent *a)
 {
 	while (a->to >= 0 && a->head != NULL) {
-		struct chunk *c = a->head;
+		struct output_chunk *c = a->head;
 		const ssize_t n = write(a->to, c->bytes + c->done, c->len - c->done);
 
 		if (n < 0 && errno == EINTR)
@@ -154,11 +154,11 @@ flush(struct agent *a)
 }
 
 static void
-tell(struct agent *a, uint8_t op, const void *body, uint32_t len)
+tell(struct run_agent *a, uint8_t op, const void *body, uint32_t len)
 {
-	struct chunk *c = must(malloc(sizeof(*c) + STREAM_HEAD + len));
+	struct output_chunk *c = must(malloc(sizeof(*c) + STREAM_HEAD + len));
 
-	*c = (struct chunk){.len = STREAM_HEAD + len};
+	*c = (struct output_chunk){.len = STREAM_HEAD + len};
 	stream_head(c->bytes, op, 0, len);
 	if (len != 0)
 		memcpy(c->bytes + STREAM_HEAD, body, len);
@@ -228,7 +228,7 @@ look_for_missing(void)
 static void
 fence(uint32_t rank)
 {
-	struct rank *r = &job.ranks[rank];
+	struct run_rank *r = &job.ranks[rank];
 
 	if (r->fences > job.fences)
 		return; /* it waits already */
@@ -267,9 +267,9 @@ print_output(uint32_t rank, int which, const uint8_t *bytes, uint32_t len)
 }
 
 static void
-rank_ended(struct agent *a, uint32_t rank, int status)
+rank_ended(struct run_agent *a, uint32_t rank, int status)
 {
-	struct rank *r = &job.ranks[rank];
+	struct run_rank *r = &job.ranks[rank];
 	const bool signalled = WIFSIGNALED(status);
 	const int code = signalled ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 
@@ -296,7 +296,7 @@ rank_ended(struct agent *a, uint32_t rank, int status)
 
 /* Note that the agent's ranks from that one on do not run. */
 static void
-none_run(struct agent *a, uint32_t from)
+none_run(struct run_agent *a, uint32_t from)
 {
 	for (uint32_t r = from; r < a->host->first + a->host->ranks; r++) {
 		a->running -= job.ranks[r].runs;
@@ -305,14 +305,14 @@ none_run(struct agent *a, uint32_t from)
 }
 
 static void
-message(struct agent *a, const struct stream_message *m)
+message(struct run_agent *a, const struct stream_message *m)
 {
 	const uint32_t rank = m->rank;
 
 	/* an agent speaks for its own ranks only */
 	if (rank < a->host->first || rank - a->host->first >= a->host->ranks)
 		return;
-	struct rank *r = &job.ranks[rank];
+	struct run_rank *r = &job.ranks[rank];
 
 	switch (m->op) {
 	case STREAM_STARTED:
@@ -364,7 +364,7 @@ message(struct agent *a, const struct stream_message *m)
 
 /* Note that the agent's stream has ended. If ranks of it still ran, the job ends with code 1. */
 static void
-agent_ended(struct agent *a)
+agent_ended(struct run_agent *a)
 {
 	int status = 0;
 
@@ -384,7 +384,7 @@ agent_ended(struct agent *a)
 }
 
 static void
-hear(struct agent *a)
+hear(struct run_agent *a)
 {
 	struct stream_message m;
 	int r = stream_read(a->from, &a->in), n = 0;
@@ -416,7 +416,7 @@ own_path(void)
 }
 
 static void
-agent_start(struct agent *a, const struct host *h, const char *how)
+agent_start(struct run_agent *a, const struct host *h, const char *how)
 {
 	const char *there = *h->name != 0 ? getenv("PMX_RUN") : NULL;
 	const char *const program[] = {there != NULL ? there : own_path(), "--serve-a-host", NULL};
@@ -448,7 +448,7 @@ agent_start(struct agent *a, const struct host *h, const char *how)
 	fcntl(pair[0], F_SETFL, O_NONBLOCK);
 	a->running = h->ranks;
 	for (uint32_t r = h->first; r < h->first + h->ranks; r++)
-		job.ranks[r] = (struct rank){.agent = a, .runs = true};
+		job.ranks[r] = (struct run_rank){.agent = a, .runs = true};
 	for (char **w = words; *w != NULL; w++)
 		free(*w);
 	free(words);
@@ -458,7 +458,7 @@ agent_start(struct agent *a, const struct host *h, const char *how)
 
 extern char **environ;
 
-struct options {
+struct run_options {
 	uint32_t n;
 	const char *nodes, *names, *how, *directory;
 	char **variables;
@@ -467,7 +467,7 @@ struct options {
 };
 
 static void
-variable_add(struct options *o, const char *text)
+variable_add(struct run_options *o, const char *text)
 {
 	char *with = NULL;
 
@@ -494,7 +494,7 @@ number(const char *text, const char *what, uint32_t most)
 }
 
 static void
-parse(struct options *o, int argc, char **argv)
+parse(struct run_options *o, int argc, char **argv)
 {
 	enum { NODES = 256, HOST, AGENT, WDIR, LABEL, TIMEOUT, HELP, VERSION, SERVE };
 	static const struct option longs[] = {{"nodes", 1, NULL, NODES}, {"host", 1, NULL, HOST},
@@ -578,7 +578,7 @@ slurm_hosts(struct hosts *h, char *error, uint32_t error_len)
 }
 
 static void
-find_hosts(struct options *o)
+find_hosts(struct run_options *o)
 {
 	struct hosts *h = &job.hosts;
 	char error[512] = "";
@@ -608,7 +608,7 @@ find_hosts(struct options *o)
 }
 
 static void
-pass_variables(struct options *o)
+pass_variables(struct run_options *o)
 {
 	/* those that were asked for come last, and count */
 	char **asked = o->variables;
@@ -630,7 +630,7 @@ pass_variables(struct options *o)
 }
 
 static void
-start_job(struct options *o)
+start_job(struct run_options *o)
 {
 	static char here[4096];
 
@@ -646,7 +646,7 @@ start_job(struct options *o)
 	if (o->directory == NULL && getcwd(here, sizeof(here)) != NULL)
 		o->directory = here;
 	for (uint32_t i = 0; i < job.hosts.count; i++) {
-		struct agent *a = &job.agents[i];
+		struct run_agent *a = &job.agents[i];
 		const struct host *h = &job.hosts.of[i];
 		const struct launch l = {
 			.number = job.number,
@@ -686,7 +686,7 @@ turn(struct pollfd *fds, int signals)
 
 	fds[n++] = (struct pollfd){signals, POLLIN, 0};
 	for (uint32_t i = 0; i < job.hosts.count; i++) {
-		struct agent *a = &job.agents[i];
+		struct run_agent *a = &job.agents[i];
 
 		fds[n++] = (struct pollfd){a->from,
 			(short)(POLLIN | (a->to >= 0 && a->head != NULL ? POLLOUT : 0)), 0};
@@ -715,7 +715,7 @@ turn(struct pollfd *fds, int signals)
 		}
 	}
 	for (uint32_t i = 0; i < job.hosts.count; i++) {
-		struct agent *a = &job.agents[i];
+		struct run_agent *a = &job.agents[i];
 
 		if (fds[1 + i].revents & POLLOUT)
 			flush(a);
@@ -726,14 +726,14 @@ turn(struct pollfd *fds, int signals)
 }
 
 static void
-job_free(struct options *o)
+job_free(struct run_options *o)
 {
 	for (uint32_t i = 0; i < job.hosts.count; i++) {
-		struct agent *a = &job.agents[i];
+		struct run_agent *a = &job.agents[i];
 
 		stream_free(&a->in);
 		while (a->head != NULL) {
-			struct chunk *c = a->head;
+			struct output_chunk *c = a->head;
 
 			a->head = c->next;
 			free(c);
@@ -751,7 +751,7 @@ job_free(struct options *o)
 int
 main(int argc, char **argv)
 {
-	struct options o = {0};
+	struct run_options o = {0};
 	sigset_t set;
 
 	parse(&o, argc, argv);

@@ -100,7 +100,7 @@ print_outcome(const struct outcome *o)
 }
 
 static int
-sweep(const struct options *o, const char *name, const char *title, const struct topology *t,
+sweep(const struct sim_options *o, const char *name, const char *title, const struct topology *t,
 	const struct method *methods, unsigned count, const uint64_t *sizes, unsigned size_count)
 {
 	static struct plot p;
@@ -199,7 +199,7 @@ gaps(const char *latency, double latency_ns)
 }
 
 int
-e8(const struct options *o)
+e8(const struct sim_options *o)
 {
 	static const uint64_t sizes[] = {8, 64, 1000, 4000, 20000, 100000, 1000000};
 	const unsigned count = o->quick ? 5 : 7;
@@ -218,7 +218,7 @@ e8(const struct options *o)
 }
 
 int
-e9(const struct options *o)
+e9(const struct sim_options *o)
 {
 	static const uint64_t sizes[] = {1000, 20000, 100000, 1000000};
 	struct topology *t = nine_clusters(160, "128K");
@@ -232,7 +232,7 @@ e9(const struct options *o)
 /* Measure every collective beside its bound, with the plan that the planner takes. Return the exit
  * code. */
 int
-e10(const struct options *o)
+e10(const struct sim_options *o)
 {
 	static const uint64_t sizes[] = {8, 1024, 8192, 65536, 1048576};
 	static struct plot p;
@@ -409,7 +409,7 @@ adapt(enum coll_kind kind, uint64_t bytes, double parts[COUNT])
 }
 
 int
-e11(const struct options *o)
+e11(const struct sim_options *o)
 {
 	enum { SHAPES = 6 };
 	static const struct {
@@ -443,7 +443,7 @@ e11(const struct options *o)
 
 /* ------------------------------------------------------------------ several at once */
 
-struct shape {
+struct coll_shape {
 	enum coll_kind kind;
 	uint64_t bytes;
 	uint32_t root;
@@ -456,7 +456,7 @@ struct together {
 };
 
 static struct together
-run_together(const struct topology *t, const struct shape *shapes, uint32_t count,
+run_together(const struct topology *t, const struct coll_shape *shapes, uint32_t count,
 	bool planned_ones, uint64_t background_ns, const uint32_t *neighbour)
 {
 	struct together out = {0};
@@ -506,11 +506,11 @@ switch_of(const struct topology *t, uint32_t host)
  * alone. Then print how long one collective takes beside other traffic, which takes a fifth of each
  * host's line, within its switch, over alone. */
 int
-e12(const struct options *o)
+e12(const struct sim_options *o)
 {
 	static const struct {
 		const char *name;
-		struct shape shapes[RUNS];
+		struct coll_shape shapes[RUNS];
 	} pairs[] = {
 		{"two gathers, one root", {{COLL_GATHER, 100000, 0}, {COLL_GATHER, 100000, 0}}},
 		{"two gathers, roots apart", {{COLL_GATHER, 100000, 0}, {COLL_GATHER, 100000, 40}}},
@@ -532,7 +532,7 @@ e12(const struct options *o)
 	}
 	for (unsigned planned_ones = 0; planned_ones < 2; planned_ones++) {
 		for (unsigned i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
-			const struct shape *s = pairs[i].shapes;
+			const struct coll_shape *s = pairs[i].shapes;
 			const struct together a = run_together(t, &s[0], 1, planned_ones, 0, NULL);
 			const struct together b = run_together(t, &s[1], 1, planned_ones, 0, NULL);
 			const struct together ab = run_together(t, s, 2, planned_ones, 0, NULL);
@@ -546,7 +546,7 @@ e12(const struct options *o)
 			fflush(stdout);
 		}
 		for (unsigned i = 0; i < 3; i++) {
-			static const struct shape alone[] = {{COLL_GATHER, 100000, 0},
+			static const struct coll_shape alone[] = {{COLL_GATHER, 100000, 0},
 				{COLL_SCATTER, 100000, 0}, {COLL_ALLTOALL, 16384, 0}};
 			const struct together a = run_together(t, &alone[i], 1, planned_ones, 0,
 				NULL);
@@ -569,7 +569,7 @@ e12(const struct options *o)
  * Print the time of each collective over its bound, and over that of the planner's plan where all
  * may connect. */
 int
-e13(const struct options *o)
+e13(const struct sim_options *o)
 {
 	static const struct {
 		const char *name, *talk;
@@ -652,7 +652,7 @@ print_plans(const struct coll_task *task, enum coll_generator only)
 /* Run one collective on a topology of the user's: predict and simulate each generator's plan.
  * Return the exit code. */
 int
-run_collective(const struct options *o)
+run_collective(const struct sim_options *o)
 {
 	char error[512];
 	struct topology *t;
@@ -703,7 +703,7 @@ run_collective(const struct options *o)
 /* Survey a topology in the simulator, and print what measuring finds out as a topology's text.
  * Return the exit code. */
 int
-run_survey(const struct options *o)
+run_survey(const struct sim_options *o)
 {
 	char error[512], *text;
 	struct topology *t;

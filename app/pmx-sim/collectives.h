@@ -15,13 +15,13 @@
 #define BACKGROUND   1000 /* tag of timers of other traffic */
 #define PER_HOST_MAX 64
 
-struct sent {
+struct coll_sent {
 	struct coll_out out;
 	uint32_t run, from;
 	uint32_t next_free;
 };
 
-struct rank {
+struct coll_rank {
 	struct coll_exec *exec;
 	uint64_t tick_at; /* of its timer */
 	uint64_t done_at;
@@ -30,9 +30,9 @@ struct rank {
 };
 
 /* A collective that runs. */
-struct run {
+struct coll_run {
 	const struct coll_plan *plan; /* NULL: none */
-	struct rank *ranks;
+	struct coll_rank *ranks;
 	uint32_t left; /* ranks that are not done */
 	uint64_t done_at;
 };
@@ -41,8 +41,8 @@ struct run {
 extern struct coll_world {
 	struct sim *sim;
 	uint32_t per_node;
-	struct run runs[RUNS];
-	struct sent *sent; /* by tag */
+	struct coll_run runs[RUNS];
+	struct coll_sent *sent; /* by tag */
 	uint32_t sent_count, sent_cap, sent_free;
 	uint32_t left;             /* collectives that are not done */
 	uint64_t background_ns;    /* 0: nothing else; otherwise between two messages of a host */

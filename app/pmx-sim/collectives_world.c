@@ -70,7 +70,7 @@ share_line(uint32_t node)
 	uint32_t in = 0, out = 0;
 
 	for (uint32_t run = 0; run < RUNS; run++) {
-		const struct run *x = &world.runs[run];
+		const struct coll_run *x = &world.runs[run];
 
 		for (uint32_t r = first; x->plan != NULL && r < end; r++) {
 			in += x->ranks[r].done ? 0 : x->plan->lists[r].load_in;
@@ -99,11 +99,11 @@ send_local(uint32_t run, uint32_t rank, uint32_t len, const struct coll_out *o)
 static void
 pump(uint32_t run, uint32_t rank)
 {
-	struct run *x = &world.runs[run];
+	struct coll_run *x = &world.runs[run];
 
 	if (x->plan == NULL)
 		return;
-	struct rank *r = &x->ranks[rank];
+	struct coll_rank *r = &x->ranks[rank];
 	struct coll_out o;
 
 	/* the core has room for a message, or completed() asks again */
@@ -280,10 +280,10 @@ void
 run_begin(uint32_t run, const struct coll_plan *p)
 {
 	struct coll_blocks blocks[COLL_BUFFERS];
-	struct run *x = &world.runs[run];
+	struct coll_run *x = &world.runs[run];
 
 	coll_plan_blocks(p, blocks);
-	*x = (struct run){p, calloc(p->ranks, sizeof(*x->ranks)), p->ranks, 0};
+	*x = (struct coll_run){p, calloc(p->ranks, sizeof(*x->ranks)), p->ranks, 0};
 	if (x->ranks == NULL)
 		world_fail("out of memory");
 	world.left++;
@@ -301,7 +301,7 @@ run_begin(uint32_t run, const struct coll_plan *p)
 void
 run_end(uint32_t run)
 {
-	struct run *x = &world.runs[run];
+	struct coll_run *x = &world.runs[run];
 
 	for (uint32_t r = 0; r < x->plan->ranks; r++)
 		free(x->ranks[r].exec);

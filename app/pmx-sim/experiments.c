@@ -237,7 +237,8 @@ gather(const struct setting *set, unsigned senders, const char *bandwidth, doubl
 
 /* Make one plot: rate against senders. */
 static bool
-e1_rates(const struct options *o, const char *rate, double bps, const char *buffer, bool compare)
+e1_rates(const struct sim_options *o, const char *rate, double bps, const char *buffer,
+	bool compare)
 {
 	static const unsigned numbers[] = {2, 4, 8, 12, 16, 24, 32, 40, 48};
 	static struct plot p;
@@ -292,7 +293,7 @@ static const struct setting turns[] = {
 /* Simulate the paper's figure 1, with all senders at once and in turn. The number of senders from
  * which TCP collapses depends on the port's buffer, so three sizes are simulated. */
 static int
-e1_figure1(const struct options *o)
+e1_figure1(const struct sim_options *o)
 {
 	static const struct {
 		const struct setting *set;
@@ -329,7 +330,7 @@ e1_figure1(const struct options *o)
 }
 
 static int
-e1(const struct options *o)
+e1(const struct sim_options *o)
 {
 	static const struct {
 		const char *name;
@@ -507,7 +508,7 @@ alltoall(const struct setting *set, uint32_t size)
 }
 
 static int
-e2(const struct options *o)
+e2(const struct sim_options *o)
 {
 	static struct plot p;
 	double best_fall = 1;
@@ -560,7 +561,7 @@ lossy(const struct setting *set, double loss)
 }
 
 static int
-e3(const struct options *o)
+e3(const struct sim_options *o)
 {
 	static const double losses[] = {0, 0.1, 0.5, 1, 2, 3, 5, 7, 10};
 	static const struct setting both[] = {{"selective", PROTO_SELECTIVE, &cc_delay, 4000, true},
@@ -650,7 +651,7 @@ mixed(const struct setting *set, unsigned bulk_senders, uint32_t bulk_to, double
 }
 
 static int
-e4(const struct options *o)
+e4(const struct sim_options *o)
 {
 	static const struct {
 		const char *what;
@@ -718,7 +719,7 @@ late_comer(struct loads *l, struct sim *s, unsigned n)
 }
 
 static int
-e5(const struct options *o)
+e5(const struct sim_options *o)
 {
 	static const unsigned numbers[] = {2, 4, 8, 16, 32, 64};
 	static struct plot p;
@@ -769,11 +770,11 @@ e5(const struct options *o)
 }
 
 int
-run_experiments(const struct options *o)
+run_experiments(const struct sim_options *o)
 {
 	static const struct {
 		const char *name;
-		int (*run)(const struct options *);
+		int (*run)(const struct sim_options *);
 	} all[] = {{"e1", e1}, {"e2", e2}, {"e3", e3}, {"e4", e4}, {"e5", e5}, {"e6", e6},
 		{"e7", e7}, {"e8", e8}, {"e9", e9}, {"e10", e10}, {"e11", e11}, {"e12", e12},
 		{"e13", e13}, {"e14", e14}};

@@ -67,8 +67,8 @@ enum action {
 struct history {
 	uint64_t seed, random, end; /* end: of the misfortunes, ns */
 	struct sim *sim;
-	struct transfers *transfers; /* NULL: plain messages are sent */
-	struct matching *matching;   /* not NULL: messages are matched by receives */
+	struct sim_transfers *transfers; /* NULL: plain messages are sent */
+	struct matching_world *matching; /* not NULL: messages are matched by receives */
 	uint32_t nodes, contexts, largest;
 	struct sim_seal seal;
 	struct sim_seal_count seal_counts;
@@ -735,7 +735,7 @@ random_config(struct history *h)
 }
 
 static void
-begin(struct history *h, const struct options *o, struct sim_config *c)
+begin(struct history *h, const struct sim_options *o, struct sim_config *c)
 {
 	uint32_t frames = o->transfers ? suit_transfers(h, c) : 0;
 
@@ -799,7 +799,7 @@ judge(struct history *h)
 /* Run the history that the seed gives, and judge it. Return which rule was broken, or NULL if all
  * was well. */
 static const char *
-one_history(struct history *h, const struct options *o, uint64_t seed)
+one_history(struct history *h, const struct sim_options *o, uint64_t seed)
 {
 	*h = (struct history){
 		.seed = seed,
@@ -852,7 +852,7 @@ on_crash(int signal)
 }
 
 /* The sums over all histories. */
-struct sums {
+struct fuzz_sums {
 	uint64_t sent, delivered, errors, begun, done, gave_way;
 	struct sim_seal_count seals;
 };
@@ -870,7 +870,7 @@ add_seals(struct sim_seal_count *to, const struct sim_seal_count *c)
 }
 
 static void
-print_sums(const struct options *o, const struct sums *a, double took)
+print_sums(const struct sim_options *o, const struct fuzz_sums *a, double took)
 {
 	typedef unsigned long long ull;
 
@@ -895,7 +895,7 @@ print_sums(const struct options *o, const struct sums *a, double took)
 
 /* Say which history broke a rule, and how to see it. */
 static void
-print_broken(const struct options *o, const char *why)
+print_broken(const struct sim_options *o, const char *why)
 {
 	fflush(stdout);
 	fprintf(stderr,
@@ -911,11 +911,11 @@ print_broken(const struct options *o, const char *why)
 }
 
 int
-run_fuzz(const struct options *o)
+run_fuzz(const struct sim_options *o)
 {
 	static const int crashes[] = {SIGFPE, SIGSEGV, SIGBUS, SIGILL, SIGABRT};
 	struct history h;
-	struct sums all = {0};
+	struct fuzz_sums all = {0};
 	struct timespec a, b;
 
 	clock_gettime(CLOCK_MONOTONIC, &a);

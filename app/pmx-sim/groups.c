@@ -17,13 +17,13 @@
 #define BYTES_CTX   1 /* ... and pushes */
 
 /* A message of a group that the core has. */
-struct sent {
+struct group_sent {
 	struct group_frame *frame; /* NULL: bytes of a push */
 	struct wire_group message;
 	uint32_t len;
 };
 
-struct member {
+struct groups_member {
 	struct groups *groups;
 	uint64_t counters[GROUP_COUNTERS];
 	int place;
@@ -39,8 +39,8 @@ struct air {
 static struct {
 	struct sim *sim;
 	uint32_t count;
-	struct member members[MEMBERS_MAX];
-	struct sent sent[SENDS_MAX];
+	struct groups_member members[MEMBERS_MAX];
+	struct group_sent sent[SENDS_MAX];
 	uint32_t used; /* of sent; they are used in turn */
 	uint32_t opened, passed;
 	struct air *air;
@@ -70,10 +70,10 @@ run(uint64_t until)
 /* ------------------------------------------------------------------ what nodes send */
 
 static uint32_t
-new_tag(const struct sent *s)
+new_tag(const struct group_sent *s)
 {
 	for (uint32_t k = 0; k < SENDS_MAX; k++) {
-		struct sent *at = &w.sent[w.used++ % SENDS_MAX];
+		struct group_sent *at = &w.sent[w.used++ % SENDS_MAX];
 
 		if (at->len != 0)
 			continue;
@@ -88,7 +88,7 @@ new_tag(const struct sent *s)
 static bool
 push(uint32_t from, uint32_t to, uint32_t len)
 {
-	const uint32_t tag = new_tag(&(struct sent){.len = len});
+	const uint32_t tag = new_tag(&(struct group_sent){.len = len});
 
 	if (sim_send(w.sim, from, BYTES_CTX, to, BYTES_CTX, len, tag) == 0)
 		return true;
@@ -112,7 +112,8 @@ send_messages(uint32_t node)
 			groups_acked(g, f, 0);
 			continue;
 		}
-		const uint32_t tag = new_tag(&(struct sent){f, f->message, sizeof(f->message)});
+		const uint32_t tag = new_tag(
+			&(struct group_sent){f, f->message, sizeof(f->message)});
 		const int result = sim_send(w.sim, node, GROUP_CTX, f->to.node, GROUP_CTX,
 			sizeof(f->message), tag);
 
@@ -179,7 +180,7 @@ result(uint32_t node, const struct group_result *r)
 static void
 pump(uint32_t node)
 {
-	struct member *m = &w.members[node];
+	struct groups_member *m = &w.members[node];
 	struct group_result r;
 
 	if (sim_now(w.sim) >= groups_deadline(m->groups))
@@ -231,7 +232,7 @@ list_next(uint32_t to)
 static void
 completed(void *arg, struct sim *s, uint32_t node, uint32_t tag, int error)
 {
-	struct sent *was = &w.sent[tag];
+	struct group_sent *was = &w.sent[tag];
 	struct group_frame *f = was->frame;
 
 	(void)arg;
@@ -287,7 +288,7 @@ cluster_end(struct topology *t)
 static void
 member_begin(uint32_t node, struct groups_config *c)
 {
-	struct member *m = &w.members[node];
+	struct groups_member *m = &w.members[node];
 
 	sim_open(w.sim, node, GROUP_CTX);
 	sim_open(w.sim, node, BYTES_CTX);
@@ -313,7 +314,7 @@ member_joins(uint32_t node)
 		.give_up = 10 * SEC,
 	};
 	const struct group_addr own = {(uint16_t)node, GROUP_CTX};
-	struct member *m = &w.members[node];
+	struct groups_member *m = &w.members[node];
 
 	m->place = group_open(m->groups, GROUP_CTX, &p);
 	for (uint32_t k = 0; k < w.count; k++) {
@@ -383,7 +384,7 @@ frame_ns(uint32_t payload, double bps)
 #define BARRIERS 100
 
 int
-e6(const struct options *o)
+e6(const struct sim_options *o)
 {
 	static const unsigned counts[] = {2, 4, 8, 16, 32, 64, 128, 193};
 	static struct plot p;
@@ -447,7 +448,7 @@ by_network(unsigned receivers, uint32_t mtu, double loss, double *sent)
 {
 	struct topology *t = star(receivers + 1, "1G", "5us", "128K");
 	const uint32_t up = t->vertices[t->hosts[0]].first_edge;
-	struct member *m = &w.members[0];
+	struct groups_member *m = &w.members[0];
 
 	cluster_begin(t, mtu, loss);
 	w.unit = mtu - WIRE_HDR_BYTES - (uint32_t)WIRE_MULTI_HEAD(w.count);
@@ -502,7 +503,7 @@ by_list(unsigned receivers, uint32_t mtu)
 }
 
 int
-e7(const struct options *o)
+e7(const struct sim_options *o)
 {
 	static const unsigned counts[] = {1, 2, 4, 8, 16, 32, 64, 100};
 	static const uint32_t mtus[] = {1500, 9000};

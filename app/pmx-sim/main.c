@@ -55,7 +55,7 @@ again(void *arg, struct sim *s, uint32_t node, uint32_t tag, int error)
 }
 
 static void
-speed(const struct options *o, uint32_t nodes, uint32_t len, uint64_t ns)
+speed(const struct sim_options *o, uint32_t nodes, uint32_t len, uint64_t ns)
 {
 	struct topology *t = star(nodes, "100G", "1us", "1M");
 	struct load l = {nodes, len};
@@ -97,7 +97,7 @@ speed(const struct options *o, uint32_t nodes, uint32_t len, uint64_t ns)
 }
 
 int
-run_speed(const struct options *o)
+run_speed(const struct sim_options *o)
 {
 	speed(o, 2, 64, 100 * MS);
 	speed(o, 2, 1400, 100 * MS);
@@ -110,7 +110,7 @@ run_speed(const struct options *o)
 
 /* Return the switch that an option without a value sets, or NULL. */
 static bool *
-switch_of(struct options *o, int letter)
+switch_of(struct sim_options *o, int letter)
 {
 	switch (letter) {
 	case 't':
@@ -140,7 +140,7 @@ switch_of(struct options *o, int letter)
 
 /* Handle an option of getopt. Return false if it is unknown. */
 static bool
-option_set(struct options *o, int letter, const char *value)
+option_set(struct sim_options *o, int letter, const char *value)
 {
 	bool *on = switch_of(o, letter);
 
@@ -191,7 +191,7 @@ main(int argc, char **argv)
 		{"kind", 1, NULL, 'K'}, {"generator", 1, NULL, 'G'}, {"root", 1, NULL, 'R'},
 		{"size", 1, NULL, 'S'}, {"ranks-per-host", 1, NULL, 'N'}, {"help", 0, NULL, 'h'},
 		{0}};
-	struct options o = {.seeds = 1000, .first = 1};
+	struct sim_options o = {.seeds = 1000, .first = 1};
 	int c;
 
 	while ((c = getopt_long(argc, argv, "", names, NULL)) >= 0) {

@@ -20,40 +20,41 @@
 #define RECEIVES   512
 #define UNEXPECTED 65536
 
-struct message {
-	struct message *next; /* in the list of messages that landed, then of those that wait */
+struct matching_message {
+	struct matching_message *next; /* in the list of messages that landed, then of those that
+					* wait */
 	struct match_key key;
 	uint32_t number;
 	bool offer, matched;
 };
 
-struct receive {
-	struct receive *next; /* in the list of posted receives, in order */
+struct matching_receive {
+	struct matching_receive *next; /* in the list of posted receives, in order */
 	struct match_want want;
 	uint32_t posted; /* its number in the queue */
 	bool used;
 };
 
-struct list {
-	struct message *head, *tail;
+struct matching_list {
+	struct matching_message *head, *tail;
 	uint32_t count;
 };
 
-struct endpoint {
+struct matching_endpoint {
 	struct match_queue queue;
 	struct lhs_end ring; /* the writer's */
 	uint8_t *memory;
-	struct list landed, waits; /* the model's */
-	struct receive *posted_head, *posted_tail;
-	struct receive receives[RECEIVES];
+	struct matching_list landed, waits; /* the model's */
+	struct matching_receive *posted_head, *posted_tail;
+	struct matching_receive receives[RECEIVES];
 	uint32_t free, posted;
 };
 
-struct matching {
+struct matching_world {
 	struct sim *sim;
-	struct endpoint *ends; /* by node, context */
+	struct matching_endpoint *ends; /* by node, context */
 	uint32_t nodes, contexts;
-	struct message *all;
+	struct matching_message *all;
 	uint32_t count, room;
 	struct matching_count counts;
 	char wrong[256];
@@ -62,7 +63,7 @@ struct matching {
 static const struct lhs_config config = {RING, 64, 64 - LHS_ENVELOPE_BYTES, LHS_SIZE_OFFSET};
 
 static __attribute__((format(printf, 2, 3))) void
-wrong(struct matching *x, const char *format, ...)
+wrong(struct matching_world *x, const char *format, ...)
 {
 	va_list args;
 
@@ -73,14 +74,14 @@ wrong(struct matching *x, const char *format, ...)
 	va_end(args);
 }
 
-static struct endpoint *
-end_of(struct matching *x, uint32_t node, uint32_t ctx)
+static struct matching_endpoint *
+end_of(struct matching_world *x, uint32_t node, uint32_t ctx)
 {
 	return &x->ends[node * x->contexts + ctx];
 }
 
 static void
-append(struct list *l, struct message *m)
+append(struct matching_list *l, struct matching_message *m)
 {
 	m->next = NULL;
 	if (l->head == NULL)
@@ -92,7 +93,7 @@ append(struct list *l, struct message *m)
 }
 
 static void
-unlink_after(struct list *l, struct message *before, struct message *m)
+unlink_after(struct matching_list *l, struct matching_message *before, struct matching_message *m)
 {
 	if (before == NULL)
 		l->head = m->next;
@@ -105,10 +106,10 @@ unlink_after(struct list *l, struct message *before, struct message *m)
 
 /* ------------------------------------------------------------------ the model */
 
-static struct receive *
-model_posted(struct endpoint *e, const struct match_key *key)
+static struct matching_receive *
+model_posted(struct matching_endpoint *e, const struct match_key *key)
 {
-	struct receive *before = NULL, *r = e->posted_head;
+	struct matching_receive *before = NULL, *r = e->posted_head;
 
 	for (; r != NULL && !match_accepts(&r->want, key); r = r->next)
 		before = r;
@@ -124,10 +125,10 @@ model_posted(struct endpoint *e, const struct match_key *key)
 	return r;
 }
 
-static struct message *
-model_waiting(struct endpoint *e, const struct match_want *want, bool take)
+static struct matching_message *
+model_waiting(struct matching_endpoint *e, const struct match_want *want, bool take)
 {
-	struct message *before = NULL, *m = e->waits.head;
+	struct matching_message *before = NULL, *m = e->waits.head;
 
 	for (; m != NULL && !match_accepts(want, &m->key); m = m->next)
 		before = m;
@@ -149,10 +150,10 @@ number_of(const struct match_message *m)
 }
 
 static void
-matched(struct matching *x, struct endpoint *e, const struct match_message *m,
-	struct message *by_model)
+matched(struct matching_world *x, struct matching_endpoint *e, const struct match_message *m,
+	struct matching_message *by_model)
 {
-	struct message *got = &x->all[number_of(m)];
+	struct matching_message *got = &x->all[number_of(m)];
 
 	if (got != by_model)
 		wrong(x, "a receive got message %u, not %d", got->number,
@@ -168,7 +169,7 @@ matched(struct matching *x, struct endpoint *e, const struct match_message *m,
 }
 
 static void
-receive_put(struct endpoint *e, uint32_t i)
+receive_put(struct matching_endpoint *e, uint32_t i)
 {
 	e->receives[i].used = false;
 	e->receives[i].next = NULL;
@@ -176,14 +177,14 @@ receive_put(struct endpoint *e, uint32_t i)
 
 /* Let both the queue and the model take in what landed. */
 static void
-progress(struct matching *x, struct endpoint *e)
+progress(struct matching_world *x, struct matching_endpoint *e)
 {
 	struct match_message m;
-	struct message *landed;
+	struct matching_message *landed;
 	uint64_t handle;
 
 	while (match_queue_next(&e->queue, &m, &handle)) {
-		struct receive *r = NULL;
+		struct matching_receive *r = NULL;
 
 		if (handle == MATCH_MALFORMED) {
 			wrong(x, "a message is taken for none");
@@ -214,9 +215,9 @@ progress(struct matching *x, struct endpoint *e)
 /* ------------------------------------------------------------------ operations */
 
 static struct match_want
-some_want(const struct matching *x, const struct endpoint *e, uint64_t r)
+some_want(const struct matching_world *x, const struct matching_endpoint *e, uint64_t r)
 {
-	const struct message *m = e->waits.head;
+	const struct matching_message *m = e->waits.head;
 	struct match_want w = {
 		.comm = (uint32_t)(r & 1),
 		.source = (uint32_t)(((r >> 8) % x->nodes) << 16 | (r >> 16) % x->contexts),
@@ -246,7 +247,7 @@ some_want(const struct matching *x, const struct endpoint *e, uint64_t r)
 }
 
 static void
-receive(struct matching *x, struct endpoint *e, const struct match_want *want)
+receive(struct matching_world *x, struct matching_endpoint *e, const struct match_want *want)
 {
 	struct match_message m;
 	uint32_t i = 0;
@@ -257,7 +258,7 @@ receive(struct matching *x, struct endpoint *e, const struct match_want *want)
 	if (i == RECEIVES)
 		return;
 	uint32_t found = match_queue_find(&e->queue, want, &m);
-	struct message *by_model = model_waiting(e, want, true);
+	struct matching_message *by_model = model_waiting(e, want, true);
 
 	if ((found != MATCH_NONE) != (by_model != NULL)) {
 		wrong(x, "a search finds %s, the model %s", found != MATCH_NONE ? "one" : "none",
@@ -269,9 +270,9 @@ receive(struct matching *x, struct endpoint *e, const struct match_want *want)
 		matched(x, e, &m, by_model);
 		return;
 	}
-	struct receive *r = &e->receives[i];
+	struct matching_receive *r = &e->receives[i];
 
-	*r = (struct receive){
+	*r = (struct matching_receive){
 		.want = *want,
 		.used = true,
 		.posted = match_posted_add(&e->queue.posted, want, i),
@@ -285,13 +286,13 @@ receive(struct matching *x, struct endpoint *e, const struct match_want *want)
 }
 
 static void
-probe(struct matching *x, struct endpoint *e, const struct match_want *want)
+probe(struct matching_world *x, struct matching_endpoint *e, const struct match_want *want)
 {
 	struct match_message m;
 
 	progress(x, e);
 	uint32_t found = match_queue_find(&e->queue, want, &m);
-	const struct message *by_model = model_waiting(e, want, false);
+	const struct matching_message *by_model = model_waiting(e, want, false);
 
 	if ((found != MATCH_NONE) != (by_model != NULL) ||
 		(by_model != NULL && number_of(&m) != by_model->number))
@@ -299,9 +300,9 @@ probe(struct matching *x, struct endpoint *e, const struct match_want *want)
 }
 
 static void
-cancel(struct matching *x, struct endpoint *e, uint64_t r)
+cancel(struct matching_world *x, struct matching_endpoint *e, uint64_t r)
 {
-	struct receive *chosen = e->posted_head, *before = NULL;
+	struct matching_receive *chosen = e->posted_head, *before = NULL;
 
 	/* cancelling does not take in what landed, in the model neither */
 	for (unsigned skip = r % 8; chosen != NULL && chosen->next != NULL && skip > 0; skip--) {
@@ -325,7 +326,7 @@ cancel(struct matching *x, struct endpoint *e, uint64_t r)
 
 /* Send a message. The network carries only lengths; the contents of messages are in `all`. */
 static void
-send(struct matching *x, uint32_t node, uint32_t ctx, uint64_t r, uint32_t longest)
+send(struct matching_world *x, uint32_t node, uint32_t ctx, uint64_t r, uint32_t longest)
 {
 	uint32_t peer = (uint32_t)(r % x->nodes),
 		 len = (uint32_t)((r >> 8) % (1 + (r & 128 && longest > 64 ? 64 : longest)));
@@ -334,9 +335,9 @@ send(struct matching *x, uint32_t node, uint32_t ctx, uint64_t r, uint32_t longe
 		peer = (node + 1) % x->nodes;
 	if (x->count == x->room)
 		return;
-	struct message *m = &x->all[x->count];
+	struct matching_message *m = &x->all[x->count];
 
-	*m = (struct message){
+	*m = (struct matching_message){
 		.number = x->count,
 		.key = {(uint32_t)(r >> 30 & 1), node << 16 | ctx,
 			(r >> 32) % 5 | ((r >> 36) % 5) << 45},
@@ -348,11 +349,11 @@ send(struct matching *x, uint32_t node, uint32_t ctx, uint64_t r, uint32_t longe
 }
 
 void
-matching_act(struct matching *x, uint32_t node, uint64_t random, uint32_t longest)
+matching_act(struct matching_world *x, uint32_t node, uint64_t random, uint32_t longest)
 {
 	for (unsigned i = 0; i < 24 && !x->wrong[0]; i++) {
 		uint32_t ctx = (uint32_t)(random >> 60) % x->contexts;
-		struct endpoint *e = end_of(x, node, ctx);
+		struct matching_endpoint *e = end_of(x, node, ctx);
 		uint64_t r = random * 0xD1342543DE82EF95u;
 		const struct match_want want = some_want(x, e, r),
 					any = {(uint32_t)(r & 1), MATCH_ANY_SOURCE, 0,
@@ -379,11 +380,11 @@ matching_act(struct matching *x, uint32_t node, uint64_t random, uint32_t longes
 
 /* Put the head of a message that is complete into the ring, as the engine writes it. */
 void
-matching_heard(struct matching *x, const struct proto_delivery *d, uint32_t tag)
+matching_heard(struct matching_world *x, const struct proto_delivery *d, uint32_t tag)
 {
-	struct endpoint *e = end_of(x, sim_here(x->sim), d->ctx);
+	struct matching_endpoint *e = end_of(x, sim_here(x->sim), d->ctx);
 
-	struct message *m = &x->all[tag];
+	struct matching_message *m = &x->all[tag];
 	struct {
 		struct wire_match h;
 		uint64_t len;
@@ -403,14 +404,14 @@ matching_heard(struct matching *x, const struct proto_delivery *d, uint32_t tag)
 
 /* Empty a context that is in a new life: nothing waits there any more. */
 void
-matching_forget(struct matching *x, uint32_t node, uint16_t ctx)
+matching_forget(struct matching_world *x, uint32_t node, uint16_t ctx)
 {
-	struct endpoint *e = end_of(x, node, ctx);
+	struct matching_endpoint *e = end_of(x, node, ctx);
 
 	match_queue_clear(&e->queue);
 	memset(e->memory, 0, RING * 64);
 	e->ring.pos = 0;
-	e->landed = e->waits = (struct list){0};
+	e->landed = e->waits = (struct matching_list){0};
 	e->posted_head = e->posted_tail = NULL;
 	e->posted = 0;
 	for (uint32_t i = 0; i < RECEIVES; i++)
@@ -419,10 +420,10 @@ matching_forget(struct matching *x, uint32_t node, uint16_t ctx)
 
 /* Receive at the end, with wildcards, all that arrived, and check that nothing is left. */
 void
-matching_settle(struct matching *x)
+matching_settle(struct matching_world *x)
 {
 	for (uint32_t i = 0; i < x->nodes * x->contexts && !x->wrong[0]; i++) {
-		struct endpoint *e = &x->ends[i];
+		struct matching_endpoint *e = &x->ends[i];
 
 		progress(x, e);
 		while (e->posted_head != NULL)
@@ -445,21 +446,21 @@ matching_settle(struct matching *x)
 }
 
 const char *
-matching_wrong(const struct matching *x)
+matching_wrong(const struct matching_world *x)
 {
 	return x->wrong[0] ? x->wrong : NULL;
 }
 
 struct matching_count
-matching_counts(const struct matching *x)
+matching_counts(const struct matching_world *x)
 {
 	return x->counts;
 }
 
-struct matching *
+struct matching_world *
 matching_new(struct sim *s, uint32_t nodes, uint32_t contexts)
 {
-	struct matching *x = calloc(1, sizeof(*x));
+	struct matching_world *x = calloc(1, sizeof(*x));
 
 	x->sim = s;
 	x->nodes = nodes;
@@ -468,7 +469,7 @@ matching_new(struct sim *s, uint32_t nodes, uint32_t contexts)
 	x->all = calloc(x->room, sizeof(*x->all));
 	x->ends = calloc(nodes * contexts, sizeof(*x->ends));
 	for (uint32_t i = 0; i < nodes * contexts; i++) {
-		struct endpoint *e = &x->ends[i];
+		struct matching_endpoint *e = &x->ends[i];
 
 		e->memory = aligned_alloc(64, RING * 64);
 		memset(e->memory, 0, RING * 64);
@@ -481,7 +482,7 @@ matching_new(struct sim *s, uint32_t nodes, uint32_t contexts)
 }
 
 void
-matching_free(struct matching *x)
+matching_free(struct matching_world *x)
 {
 	for (uint32_t i = 0; i < x->nodes * x->contexts; i++) {
 		match_queue_free(&x->ends[i].queue);

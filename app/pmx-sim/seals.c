@@ -157,7 +157,7 @@ begin_at_once(uint32_t nodes, enum pattern pattern)
 
 /* Measure how long it takes until nodes that begin at once have keys for all that they talk to. */
 int
-e14(const struct options *o)
+e14(const struct sim_options *o)
 {
 	static const uint32_t numbers[] = {10, 100, 1000};
 

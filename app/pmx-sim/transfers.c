@@ -28,7 +28,7 @@
 /* ------------------------------------------------------------------ transfers end */
 
 static void
-transfer_ended(struct transfers *x, struct transfer *t, int error)
+transfer_ended(struct sim_transfers *x, struct transfer *t, int error)
 {
 	const bool rendezvous = (t->form == FETCH || t->form == OFFER) && t->partner != NOBODY;
 	bool excusable;
@@ -55,7 +55,7 @@ transfer_ended(struct transfers *x, struct transfer *t, int error)
 }
 
 static void
-lane_result(struct transfers *x, struct lane *l, const struct rma_result *r)
+lane_result(struct sim_transfers *x, struct sim_lane *l, const struct rma_result *r)
 {
 	struct client *c = &l->clients[r->ctx];
 	struct transfer *t = r->fetched ? &x->all[r->cookie] : transfer_of(x, c, r->place);
@@ -75,7 +75,7 @@ lane_result(struct transfers *x, struct lane *l, const struct rma_result *r)
 }
 
 static void
-lane_settle(struct transfers *x, struct lane *l)
+lane_settle(struct sim_transfers *x, struct sim_lane *l)
 {
 	const struct rma_result *r;
 	struct rma_news news;
@@ -98,7 +98,7 @@ lane_settle(struct transfers *x, struct lane *l)
 
 /* Return the transfer of that node's context that has that id now, or NULL. */
 static struct transfer *
-transfer_by_id(struct transfers *x, uint32_t node, uint16_t ctx, uint32_t id)
+transfer_by_id(struct sim_transfers *x, uint32_t node, uint16_t ctx, uint32_t id)
 {
 	struct transfer *t = transfer_of(x, client_of(x, node, ctx), TRANSFER_PLACE(id));
 
@@ -106,7 +106,7 @@ transfer_by_id(struct transfers *x, uint32_t node, uint16_t ctx, uint32_t id)
 }
 
 static void
-target_place(struct transfers *x, struct lane *l, uint16_t ctx, const struct rma_message *m,
+target_place(struct sim_transfers *x, struct sim_lane *l, uint16_t ctx, const struct rma_message *m,
 	const struct rma_place *place)
 {
 	struct transfer *t = transfer_by_id(x, m->node, m->peer, wire_be32(m->head->id));
@@ -119,16 +119,16 @@ target_place(struct transfers *x, struct lane *l, uint16_t ctx, const struct rma
 }
 
 static struct rma_message
-message_of(struct transfers *x, uint32_t tag, uint16_t node, uint16_t peer)
+message_of(struct sim_transfers *x, uint32_t tag, uint16_t node, uint16_t peer)
 {
-	struct sent *s = &x->sent[tag];
+	struct transfer_sent *s = &x->sent[tag];
 	const struct rma_message m = {&s->head, sent_bytes(s), s->len, node, peer};
 
 	return m;
 }
 
 static void
-lane_place_all(struct transfers *x, struct lane *l)
+lane_place_all(struct sim_transfers *x, struct sim_lane *l)
 {
 	struct later *p;
 
@@ -142,7 +142,7 @@ lane_place_all(struct transfers *x, struct lane *l)
 }
 
 static void
-lane_place_later(struct lane *l, uint32_t tag, uint16_t ctx, const struct rma_message *m,
+lane_place_later(struct sim_lane *l, uint32_t tag, uint16_t ctx, const struct rma_message *m,
 	const struct rma_place *place)
 {
 	struct later *p = malloc(sizeof(*p));
@@ -156,7 +156,7 @@ lane_place_later(struct lane *l, uint32_t tag, uint16_t ctx, const struct rma_me
 }
 
 static void
-at_target(struct transfers *x, struct lane *l, uint16_t ctx, uint32_t tag,
+at_target(struct sim_transfers *x, struct sim_lane *l, uint16_t ctx, uint32_t tag,
 	const struct rma_message *m)
 {
 	struct rma_place place;
@@ -178,7 +178,7 @@ at_target(struct transfers *x, struct lane *l, uint16_t ctx, uint32_t tag,
 }
 
 static void
-at_initiator(struct transfers *x, struct lane *l, uint16_t ctx, const struct rma_message *m)
+at_initiator(struct sim_transfers *x, struct sim_lane *l, uint16_t ctx, const struct rma_message *m)
 {
 	struct rma_place place;
 	uint64_t placed;
@@ -194,9 +194,9 @@ at_initiator(struct transfers *x, struct lane *l, uint16_t ctx, const struct rma
 }
 
 void
-transfers_heard(struct transfers *x, const struct proto_delivery *d, uint32_t tag)
+transfers_heard(struct sim_transfers *x, const struct proto_delivery *d, uint32_t tag)
 {
-	struct lane *l = &x->lanes[sim_here(x->sim)];
+	struct sim_lane *l = &x->lanes[sim_here(x->sim)];
 	const uint16_t ctx = d->ctx % x->contexts;
 	struct rma_message m = message_of(x, tag, d->src_node, d->src_ctx % x->contexts);
 
@@ -215,10 +215,10 @@ transfers_heard(struct transfers *x, const struct proto_delivery *d, uint32_t ta
 }
 
 void
-transfers_ended(struct transfers *x, uint32_t tag, int error)
+transfers_ended(struct sim_transfers *x, uint32_t tag, int error)
 {
-	struct sent *s = &x->sent[tag];
-	struct lane *l = &x->lanes[s->node];
+	struct transfer_sent *s = &x->sent[tag];
+	struct sim_lane *l = &x->lanes[s->node];
 	const uint16_t ctx = s->src % WIRE_CONTEXTS_MAX;
 
 	if (s->frame == NULL) {
@@ -232,7 +232,7 @@ transfers_ended(struct transfers *x, uint32_t tag, int error)
 	}
 	sent_bytes(s);
 	if (error == ECONNRESET && rma_again(l->rma, s->frame)) {
-		struct sent again = *s;
+		struct transfer_sent again = *s;
 
 		again.bytes = malloc(s->len + 1);
 		memcpy(again.bytes, s->bytes, s->len);
@@ -250,7 +250,8 @@ transfers_ended(struct transfers *x, uint32_t tag, int error)
 /* Check an event: the application of a context is told of a push. If the push was ordered, all
  * earlier ones to that context must have been placed. */
 static void
-lane_event(struct transfers *x, struct lane *l, uint16_t ctx, const struct event_slot *event)
+lane_event(struct sim_transfers *x, struct sim_lane *l, uint16_t ctx,
+	const struct event_slot *event)
 {
 	struct transfer *t = event->imm < x->count ? &x->all[event->imm] : NULL;
 
@@ -276,7 +277,7 @@ lane_event(struct transfers *x, struct lane *l, uint16_t ctx, const struct event
 }
 
 static void
-lane_events(struct transfers *x, struct lane *l)
+lane_events(struct sim_transfers *x, struct sim_lane *l)
 {
 	for (uint16_t c = 0; c < x->contexts; c++) {
 		const struct event_slot *event;
@@ -290,7 +291,7 @@ lane_events(struct transfers *x, struct lane *l)
 }
 
 static void
-context_opens(struct transfers *x, struct lane *l, uint16_t ctx)
+context_opens(struct sim_transfers *x, struct sim_lane *l, uint16_t ctx)
 {
 	struct client *c = &l->clients[ctx];
 
@@ -306,7 +307,7 @@ context_opens(struct transfers *x, struct lane *l, uint16_t ctx)
 /* Close a context like the engine: those who pinned memory for it are told, then its last endpoint
  * closes. */
 static void
-context_closes(struct transfers *x, struct lane *l, uint16_t ctx)
+context_closes(struct sim_transfers *x, struct sim_lane *l, uint16_t ctx)
 {
 	struct client *c = &l->clients[ctx];
 	const uint16_t initiator = (uint16_t)(x->contexts + ctx);
@@ -326,7 +327,7 @@ context_closes(struct transfers *x, struct lane *l, uint16_t ctx)
 }
 
 static void
-contexts_step(struct transfers *x, struct lane *l)
+contexts_step(struct sim_transfers *x, struct sim_lane *l)
 {
 	for (uint16_t i = 0; i < x->contexts; i++) {
 		struct client *c = &l->clients[i];
@@ -339,7 +340,7 @@ contexts_step(struct transfers *x, struct lane *l)
 }
 
 static void
-lane_turn(struct transfers *x, struct lane *l)
+lane_turn(struct sim_transfers *x, struct sim_lane *l)
 {
 	struct rma_frame **out;
 	unsigned n, work;
@@ -362,7 +363,7 @@ lane_turn(struct transfers *x, struct lane *l)
 }
 
 static bool
-lane_is_busy(const struct transfers *x, const struct lane *l)
+lane_is_busy(const struct sim_transfers *x, const struct sim_lane *l)
 {
 	for (uint16_t i = 0; i < x->contexts; i++) {
 		const struct client *c = &l->clients[i];
@@ -374,7 +375,7 @@ lane_is_busy(const struct transfers *x, const struct lane *l)
 }
 
 static void
-lane_pump(struct transfers *x, struct lane *l)
+lane_pump(struct sim_transfers *x, struct sim_lane *l)
 {
 	lane_place_all(x, l);
 	for (uint16_t c = 0; c < x->contexts; c++) {
@@ -398,16 +399,16 @@ lane_pump(struct transfers *x, struct lane *l)
 }
 
 void
-transfers_pump(struct transfers *x, uint32_t node)
+transfers_pump(struct sim_transfers *x, uint32_t node)
 {
 	x->lanes[node].pumping = false;
 	lane_pump(x, &x->lanes[node]);
 }
 
 void
-transfers_tick(struct transfers *x, uint32_t node)
+transfers_tick(struct sim_transfers *x, uint32_t node)
 {
-	struct lane *l = &x->lanes[node];
+	struct sim_lane *l = &x->lanes[node];
 
 	l->ticking = false;
 	for (uint16_t c = 0; c < x->contexts; c++) {
@@ -422,7 +423,7 @@ transfers_tick(struct transfers *x, uint32_t node)
 /* ------------------------------------------------------------------ lives */
 
 static void
-client_forget(struct transfers *x, uint32_t node, uint16_t ctx)
+client_forget(struct sim_transfers *x, uint32_t node, uint16_t ctx)
 {
 	struct client *c = client_of(x, node, ctx);
 	struct offer *o;
@@ -455,7 +456,7 @@ client_forget(struct transfers *x, uint32_t node, uint16_t ctx)
 }
 
 void
-transfers_open_context(struct transfers *x, uint32_t node, uint16_t ctx)
+transfers_open_context(struct sim_transfers *x, uint32_t node, uint16_t ctx)
 {
 	struct client *c = client_of(x, node, ctx);
 
@@ -464,9 +465,9 @@ transfers_open_context(struct transfers *x, uint32_t node, uint16_t ctx)
 }
 
 void
-transfers_close_context(struct transfers *x, uint32_t node, uint16_t ctx, bool linger)
+transfers_close_context(struct sim_transfers *x, uint32_t node, uint16_t ctx, bool linger)
 {
-	struct lane *l = &x->lanes[node];
+	struct sim_lane *l = &x->lanes[node];
 	struct client *c = &l->clients[ctx];
 	const uint16_t initiator = (uint16_t)(x->contexts + ctx);
 
@@ -489,9 +490,9 @@ transfers_close_context(struct transfers *x, uint32_t node, uint16_t ctx, bool l
 }
 
 static void
-lane_begin(struct transfers *x, uint32_t node)
+lane_begin(struct sim_transfers *x, uint32_t node)
 {
-	struct lane *l = &x->lanes[node];
+	struct sim_lane *l = &x->lanes[node];
 	struct rma_config cfg = x->cfg;
 
 	memset(l->memory, 0, x->rma_bytes);
@@ -506,9 +507,9 @@ lane_begin(struct transfers *x, uint32_t node)
 
 /* Begin a new life of a node that died: all that its core had is gone without completions. */
 void
-transfers_restart(struct transfers *x, uint32_t node)
+transfers_restart(struct sim_transfers *x, uint32_t node)
 {
-	struct lane *l = &x->lanes[node];
+	struct sim_lane *l = &x->lanes[node];
 	struct later *p;
 
 	for (uint32_t i = 0; i < x->sent_count; i++) {
@@ -532,7 +533,7 @@ transfers_restart(struct transfers *x, uint32_t node)
 static uint32_t
 life_of(void *lane, uint16_t node)
 {
-	const struct lane *l = lane;
+	const struct sim_lane *l = lane;
 	struct proto_path_stat stat;
 
 	return proto_path_stat(sim_core(l->x->sim, l->node), node, &stat) && stat.established
@@ -544,7 +545,7 @@ static uint32_t
 receiver_of(void *lane, uint16_t ctx, uint16_t node, uint16_t peer, enum rma_watch watch,
 	uint64_t now)
 {
-	const struct lane *l = lane;
+	const struct sim_lane *l = lane;
 	const uint16_t matched = (uint16_t)(2 * l->x->contexts);
 
 	(void)now; /* `now` is of another clock than the core's */
@@ -560,7 +561,7 @@ receiver_of(void *lane, uint16_t ctx, uint16_t node, uint16_t peer, enum rma_wat
 static void *
 memory_of(void *lane, uint16_t ctx, uint32_t number, uint64_t at, uint64_t len)
 {
-	const struct lane *l = lane;
+	const struct sim_lane *l = lane;
 	struct transfer *t = number < l->x->count ? &l->x->all[number] : NULL;
 
 	return t != NULL && t->node == l->node && t->ctx == ctx && !t->local.over &&
@@ -580,7 +581,7 @@ is_member(void *lane, uint16_t ctx, uint32_t group, uint16_t node, uint16_t peer
 static bool
 is_revoked(void *lane, uint16_t ctx, uint32_t watched)
 {
-	const struct lane *l = lane;
+	const struct sim_lane *l = lane;
 	const struct area *a = l->clients[ctx].areas[watched];
 
 	return a != NULL && a->revoked;
@@ -589,13 +590,13 @@ is_revoked(void *lane, uint16_t ctx, uint32_t watched)
 /* ------------------------------------------------------------------ outside */
 
 void
-transfers_heal(struct transfers *x)
+transfers_heal(struct sim_transfers *x)
 {
 	x->healed = true;
 }
 
 bool
-transfers_open(const struct transfers *x)
+transfers_open(const struct sim_transfers *x)
 {
 	bool busy = x->open != 0;
 
@@ -606,10 +607,10 @@ transfers_open(const struct transfers *x)
 
 /* Check that nothing is left of what has ended. */
 static void
-look_for_leaks(struct transfers *x)
+look_for_leaks(struct sim_transfers *x)
 {
 	for (uint32_t i = 0; i < x->nodes; i++) {
-		const struct lane *l = &x->lanes[i];
+		const struct sim_lane *l = &x->lanes[i];
 		uint32_t free = rma_frames_free(l->rma);
 
 		if (free != x->cfg.frames_max)
@@ -627,7 +628,7 @@ look_for_leaks(struct transfers *x)
 
 /* Check that, without misfortunes, a region is pinned as often as PINs less UNPINs say. */
 static void
-count_pins(struct transfers *x)
+count_pins(struct sim_transfers *x)
 {
 	for (uint32_t i = 0; i < x->area_count; i++) {
 		const struct area *a = x->areas[i];
@@ -640,7 +641,7 @@ count_pins(struct transfers *x)
 }
 
 const char *
-transfers_judge(struct transfers *x, bool excused)
+transfers_judge(struct sim_transfers *x, bool excused)
 {
 	for (uint32_t i = 0; i < x->count; i++) {
 		if (x->all[i].state == OPEN)
@@ -660,16 +661,16 @@ transfers_judge(struct transfers *x, bool excused)
 }
 
 struct transfers_count
-transfers_counts(const struct transfers *x)
+transfers_counts(const struct sim_transfers *x)
 {
 	return x->counts;
 }
 
-struct transfers *
+struct sim_transfers *
 transfers_new(struct sim *s, uint32_t nodes, uint16_t contexts, uint32_t payload, uint32_t frames,
 	uint32_t entries, uint64_t random)
 {
-	struct transfers *x = aligned_alloc(_Alignof(struct transfers), sizeof(*x));
+	struct sim_transfers *x = aligned_alloc(_Alignof(struct sim_transfers), sizeof(*x));
 	uint64_t counters[RMA_COUNTERS];
 
 	memset(x, 0, sizeof(*x));
@@ -701,7 +702,7 @@ transfers_new(struct sim *s, uint32_t nodes, uint16_t contexts, uint32_t payload
 	x->rma_bytes = rma_memsize(&x->cfg);
 	x->lanes = calloc(nodes, sizeof(*x->lanes));
 	for (uint32_t i = 0; i < nodes; i++) {
-		struct lane *l = &x->lanes[i];
+		struct sim_lane *l = &x->lanes[i];
 
 		l->x = x;
 		l->node = i;
@@ -718,12 +719,12 @@ transfers_new(struct sim *s, uint32_t nodes, uint16_t contexts, uint32_t payload
 }
 
 void
-transfers_free(struct transfers *x)
+transfers_free(struct sim_transfers *x)
 {
 	struct later *p;
 
 	for (uint32_t i = 0; i < x->nodes; i++) {
-		struct lane *l = &x->lanes[i];
+		struct sim_lane *l = &x->lanes[i];
 
 		for (uint16_t c = 0; c < x->contexts; c++)
 			client_forget(x, i, c);

@@ -28,7 +28,7 @@
 enum transfer_form { PUSH, PULL, PACKED, PIN, UNPIN, OFFER, FETCH };
 enum transfer_state { OPEN, DONE, FAILED, GONE /* it ended with its context */ };
 
-struct piece {
+struct sim_piece {
 	uint64_t base;
 	uint8_t *bytes;
 	uint32_t len;
@@ -37,7 +37,7 @@ struct piece {
 
 /* A region of a context. */
 struct area {
-	struct piece piece;
+	struct sim_piece piece;
 	uint32_t number, used; /* used: bytes that transfers have taken */
 	uint32_t id;           /* REGION_NO_AREA: it has none */
 	uint64_t key;
@@ -54,7 +54,7 @@ struct transfer {
 	uint32_t node, peer; /* the node that began it, and the other side */
 	uint16_t ctx, target;
 	struct transfer_desc desc;
-	struct piece local;
+	struct sim_piece local;
 	struct area *area; /* region at the target; NULL: OFFER, FETCH */
 	uint32_t at;       /* offset of its bytes in the area */
 	uint32_t len;
@@ -84,7 +84,7 @@ transfer_byte(const struct transfer *t, uint64_t at)
 #define LOCAL_FILL 0xA5 /* content of a buffer into which nothing was placed */
 
 /* The contents of a message, found by its tag. */
-struct sent {
+struct transfer_sent {
 	struct wire_transfer head; /* the head, and the bytes that follow it: */
 	uint8_t *bytes;            /* NULL: they are at `from` */
 	const uint8_t *from;
@@ -122,7 +122,7 @@ struct later {
 	struct rma_place place;
 };
 
-struct lane {
+struct sim_lane {
 	struct rma *rma;
 	void *memory;
 	struct wire_transfer *heads;
@@ -130,13 +130,13 @@ struct lane {
 	struct client *clients;
 	struct later *later_head, *later_tail; /* placements that are not done yet */
 	bool ticking, pumping;                 /* the timer is pending */
-	struct transfers *x;
+	struct sim_transfers *x;
 	uint32_t node;
 };
 
-struct transfers {
+struct sim_transfers {
 	struct sim *sim;
-	struct lane *lanes;
+	struct sim_lane *lanes;
 	struct rma_config cfg;
 	size_t rma_bytes;
 	uint32_t nodes;
@@ -144,13 +144,13 @@ struct transfers {
 	bool late; /* placements are done late */
 	bool healed;
 	/* does the placements that were put off: transfers.c */
-	void (*place_all)(struct transfers *x, struct lane *l);
+	void (*place_all)(struct sim_transfers *x, struct sim_lane *l);
 	uint64_t random;
 	struct transfer all[8 * ROOM];
 	uint32_t count, open;
 	struct area **areas;
 	uint32_t area_count;
-	struct sent *sent;
+	struct transfer_sent *sent;
 	uint32_t sent_count, sent_cap;
 	struct transfers_count counts;
 	char wrong[256], disorder[256];
@@ -159,57 +159,57 @@ struct transfers {
 /* ---------------------------------------------------------------- transfers_state.c */
 
 /* Report a broken rule; the first one is kept. */
-void transfers_wrong(struct transfers *x, const char *format, ...)
+void transfers_wrong(struct sim_transfers *x, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-void transfer_wrong(struct transfers *x, const struct transfer *t, int error, const char *what);
-uint64_t transfers_draw(struct transfers *x);
-uint32_t transfers_below(struct transfers *x, uint32_t n); /* 0..n - 1 */
-struct client *client_of(struct transfers *x, uint32_t node, uint16_t ctx);
+void transfer_wrong(struct sim_transfers *x, const struct transfer *t, int error, const char *what);
+uint64_t transfers_draw(struct sim_transfers *x);
+uint32_t transfers_below(struct sim_transfers *x, uint32_t n); /* 0..n - 1 */
+struct client *client_of(struct sim_transfers *x, uint32_t node, uint16_t ctx);
 /* Return the transfer at that place of the context's table, or NULL. */
-struct transfer *transfer_of(struct transfers *x, const struct client *c, uint32_t place);
+struct transfer *transfer_of(struct sim_transfers *x, const struct client *c, uint32_t place);
 /* Give the node a turn once all that arrived at this time was processed. */
-void lane_pump_soon(struct transfers *x, uint32_t node);
+void lane_pump_soon(struct sim_transfers *x, uint32_t node);
 
 /* ---------------------------------------------------------------- transfers_memory.c */
 
 /* Return the bytes at an address; NULL if there is no such memory, which is a broken rule. */
-uint8_t *piece_bytes(struct transfers *x, const struct rma_bytes *b, uint64_t at, uint64_t len,
+uint8_t *piece_bytes(struct sim_transfers *x, const struct rma_bytes *b, uint64_t at, uint64_t len,
 	bool write);
 /* Put the bytes of a message in their place. Returns an errno or 0, and how many bytes were
  * placed. */
-uint8_t piece_place(struct transfers *x, const struct rma_place *p, const uint8_t *bytes,
+uint8_t piece_place(struct sim_transfers *x, const struct rma_place *p, const uint8_t *bytes,
 	uint32_t len, uint64_t *placed);
 /* Take `len` bytes of a context's region that no transfer has used. Returns NULL if that is not
  * possible now. */
-struct area *area_take(struct transfers *x, uint32_t node, uint16_t ctx, unsigned slot,
+struct area *area_take(struct sim_transfers *x, uint32_t node, uint16_t ctx, unsigned slot,
 	uint32_t len, uint32_t *at);
 /* End the registration of a region; memory: because its memory goes away. */
-void area_end(struct transfers *x, struct client *c, unsigned slot, bool memory);
+void area_end(struct sim_transfers *x, struct client *c, unsigned slot, bool memory);
 /* Return how often a region is pinned if no misfortune happened. asked: include PINs under way. */
-uint32_t area_pins(const struct transfers *x, const struct area *a, bool asked);
+uint32_t area_pins(const struct sim_transfers *x, const struct area *a, bool asked);
 /* Let the owner of a region use its memory for something else. */
 void area_reused(struct area *a);
 
 /* ---------------------------------------------------------------- transfers_frames.c */
 
 /* Send frames of the library. Returns how many were accepted. */
-unsigned lane_send(struct transfers *x, struct lane *l, struct rma_frame **out, unsigned n);
+unsigned lane_send(struct sim_transfers *x, struct sim_lane *l, struct rma_frame **out, unsigned n);
 /* Send a message. Returns 0 or the error of sim_send. */
-int sent_give(struct transfers *x, const struct sent *s);
+int sent_give(struct sim_transfers *x, const struct transfer_sent *s);
 /* Return the bytes behind a message's head; they do not change from now on. */
-const uint8_t *sent_bytes(struct sent *s);
+const uint8_t *sent_bytes(struct transfer_sent *s);
 /* Send the message of an offer; send the frames of a packed push, as far as that is possible
  * now. */
-void offer_say(struct transfers *x, struct transfer *t);
-void packed_send(struct transfers *x, struct lane *l, struct transfer *t);
+void offer_say(struct sim_transfers *x, struct transfer *t);
+void packed_send(struct sim_transfers *x, struct sim_lane *l, struct transfer *t);
 /* Tell the library that a message of a client was not Acked. */
-void client_send_failed(struct transfers *x, const struct transfer *t, uint8_t error);
+void client_send_failed(struct sim_transfers *x, const struct transfer *t, uint8_t error);
 
 /* ---------------------------------------------------------------- transfers_begin.c */
 
 /* Keep an offer for a client, to be fetched later; fetch those that a client was offered. */
 void offer_keep(struct client *c, uint32_t transfer);
-void offers_fetch(struct transfers *x, struct lane *l, uint16_t ctx);
+void offers_fetch(struct sim_transfers *x, struct sim_lane *l, uint16_t ctx);
 
 /* ---------------------------------------------------------------- transfers_oracle.c */
 

@@ -10,7 +10,7 @@
 #include "transfers.h"
 
 static bool
-transfer_submit(struct transfers *x, struct transfer *t)
+transfer_submit(struct sim_transfers *x, struct transfer *t)
 {
 	static const uint8_t kinds[] = {TRANSFER_PUSH, TRANSFER_PULL, TRANSFER_PACKED, TRANSFER_PIN,
 		TRANSFER_UNPIN, TRANSFER_OFFER};
@@ -37,7 +37,7 @@ transfer_submit(struct transfers *x, struct transfer *t)
 }
 
 static struct transfer *
-transfer_new(struct transfers *x, enum transfer_form form, uint32_t node, uint16_t ctx,
+transfer_new(struct sim_transfers *x, enum transfer_form form, uint32_t node, uint16_t ctx,
 	uint32_t peer, uint16_t target, uint32_t len)
 {
 	struct transfer *t = &x->all[x->count];
@@ -62,7 +62,7 @@ transfer_new(struct transfers *x, enum transfer_form form, uint32_t node, uint16
 
 /* Undo a transfer for which there was no place. */
 static void
-transfer_not_begun(struct transfers *x, struct transfer *t)
+transfer_not_begun(struct sim_transfers *x, struct transfer *t)
 {
 	x->open--;
 	x->counts.begun--;
@@ -70,7 +70,7 @@ transfer_not_begun(struct transfers *x, struct transfer *t)
 }
 
 static void
-transfer_begins(struct transfers *x, struct transfer *t)
+transfer_begins(struct sim_transfers *x, struct transfer *t)
 {
 	transfer_fill(t);
 	x->count++;
@@ -84,7 +84,7 @@ transfer_begins(struct transfers *x, struct transfer *t)
 
 /* Make the transfer do something that is not allowed. */
 static void
-make_mistake(struct transfers *x, struct transfer *t)
+make_mistake(struct sim_transfers *x, struct transfer *t)
 {
 	const uint32_t other = (t->target + 1u) % x->contexts;
 	const bool pushes = t->form == PUSH || t->form == PACKED;
@@ -123,7 +123,7 @@ make_mistake(struct transfers *x, struct transfer *t)
 
 /* Make a stride of blocks at equal distances within the transfer. */
 static void
-make_stride(struct transfers *x, struct transfer *t)
+make_stride(struct sim_transfers *x, struct transfer *t)
 {
 	struct transfer_desc *d = &t->desc;
 	uint32_t gap = transfers_below(x, 50), rows = 1 + transfers_below(x, 4);
@@ -142,7 +142,7 @@ make_stride(struct transfers *x, struct transfer *t)
 }
 
 static void
-make_bitmap(struct transfers *x, struct transfer *t)
+make_bitmap(struct sim_transfers *x, struct transfer *t)
 {
 	struct transfer_desc *d = &t->desc;
 
@@ -156,7 +156,7 @@ make_bitmap(struct transfers *x, struct transfer *t)
 
 /* Begin a transfer that names a region of its peer. */
 static void
-begin_access(struct transfers *x, enum transfer_form form, uint32_t node, uint16_t ctx,
+begin_access(struct sim_transfers *x, enum transfer_form form, uint32_t node, uint16_t ctx,
 	uint32_t peer, uint16_t target, uint32_t len)
 {
 	const unsigned slot = transfers_below(x, 3) == 0 ? 2 : form == PULL || form == PIN ? 1 : 0;
@@ -187,7 +187,7 @@ begin_access(struct transfers *x, enum transfer_form form, uint32_t node, uint16
 
 /* Begin an UNPIN for an existing pin. */
 static void
-begin_unpin(struct transfers *x, uint32_t node)
+begin_unpin(struct sim_transfers *x, uint32_t node)
 {
 	for (uint32_t i = 0; i < x->count; i++) {
 		struct transfer *p = &x->all[i];
@@ -208,7 +208,7 @@ begin_unpin(struct transfers *x, uint32_t node)
 }
 
 static void
-begin_fetch(struct transfers *x, struct lane *l, uint16_t ctx, struct transfer *offer)
+begin_fetch(struct sim_transfers *x, struct sim_lane *l, uint16_t ctx, struct transfer *offer)
 {
 	const bool accept = transfers_draw(x) % 2, mine = transfers_draw(x) % 2;
 	uint32_t len = offer->len;
@@ -261,7 +261,7 @@ offer_keep(struct client *c, uint32_t transfer)
 }
 
 void
-offers_fetch(struct transfers *x, struct lane *l, uint16_t ctx)
+offers_fetch(struct sim_transfers *x, struct sim_lane *l, uint16_t ctx)
 {
 	struct offer *o = l->clients[ctx].offers;
 
@@ -278,7 +278,7 @@ offers_fetch(struct transfers *x, struct lane *l, uint16_t ctx)
 }
 
 static void
-begin_one(struct transfers *x, uint32_t node)
+begin_one(struct sim_transfers *x, uint32_t node)
 {
 	static const uint8_t forms[] = {PUSH, PUSH, PUSH, PUSH, PULL, PULL, PULL, PULL, PACKED,
 		PACKED, PIN, UNPIN, OFFER, OFFER};
@@ -309,7 +309,7 @@ begin_one(struct transfers *x, uint32_t node)
 
 /* Let an application do something besides transfers. */
 static void
-disturb(struct transfers *x, uint32_t node)
+disturb(struct sim_transfers *x, uint32_t node)
 {
 	struct client *c = client_of(x, node, (uint16_t)transfers_below(x, x->contexts));
 	const unsigned slot = transfers_below(x, AREAS);
@@ -343,7 +343,7 @@ disturb(struct transfers *x, uint32_t node)
 }
 
 void
-transfers_begin(struct transfers *x, uint32_t node)
+transfers_begin(struct sim_transfers *x, uint32_t node)
 {
 	const unsigned n = transfers_below(x, 12) == 0 ? 40 : 1 + transfers_below(x, 4);
 

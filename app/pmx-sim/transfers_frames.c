@@ -12,7 +12,7 @@
 /* ------------------------------------------------------------------ frames out */
 
 static uint16_t
-sim_endpoint(const struct transfers *x, uint16_t number)
+sim_endpoint(const struct sim_transfers *x, uint16_t number)
 {
 	static const uint16_t kinds[] = {0, 0, 1, 2};
 
@@ -21,7 +21,7 @@ sim_endpoint(const struct transfers *x, uint16_t number)
 }
 
 int
-sent_give(struct transfers *x, const struct sent *s)
+sent_give(struct sim_transfers *x, const struct transfer_sent *s)
 {
 	if (x->sent_count == x->sent_cap) {
 		x->sent_cap = x->sent_cap ? 2 * x->sent_cap : 256;
@@ -37,7 +37,7 @@ sent_give(struct transfers *x, const struct sent *s)
 
 /* Fill in the bytes of runs, behind the head of each. */
 static void
-runs_fill(struct transfers *x, const struct rma_frame *f, uint8_t *bytes, uint32_t len)
+runs_fill(struct sim_transfers *x, const struct rma_frame *f, uint8_t *bytes, uint32_t len)
 {
 	uint64_t at = f->runs_from;
 	struct wire_runs runs = {bytes, len, at, 0, 0};
@@ -56,9 +56,9 @@ runs_fill(struct transfers *x, const struct rma_frame *f, uint8_t *bytes, uint32
 
 /* Give a frame to the core. Returns 0, -EAGAIN, or what is wrong with its destination. */
 static int
-frame_give(struct transfers *x, uint32_t node, struct rma_frame *f)
+frame_give(struct sim_transfers *x, uint32_t node, struct rma_frame *f)
 {
-	struct sent s = {
+	struct transfer_sent s = {
 		.len = f->len - (uint32_t)sizeof(s.head),
 		.node = node,
 		.src = f->src,
@@ -95,7 +95,7 @@ frame_give(struct transfers *x, uint32_t node, struct rma_frame *f)
 }
 
 unsigned
-lane_send(struct transfers *x, struct lane *l, struct rma_frame **out, unsigned n)
+lane_send(struct sim_transfers *x, struct sim_lane *l, struct rma_frame **out, unsigned n)
 {
 	unsigned went = 0;
 	int result = 0;
@@ -107,7 +107,7 @@ lane_send(struct transfers *x, struct lane *l, struct rma_frame **out, unsigned 
 }
 
 const uint8_t *
-sent_bytes(struct sent *s)
+sent_bytes(struct transfer_sent *s)
 {
 	if (s->bytes == NULL) {
 		s->bytes = malloc(s->len + 1);
@@ -120,7 +120,7 @@ sent_bytes(struct sent *s)
 /* ------------------------------------------------------------------ what a client sends itself */
 
 void
-client_send_failed(struct transfers *x, const struct transfer *t, uint8_t error)
+client_send_failed(struct sim_transfers *x, const struct transfer *t, uint8_t error)
 {
 	struct rma *rma = x->lanes[t->node].rma;
 
@@ -132,7 +132,7 @@ client_send_failed(struct transfers *x, const struct transfer *t, uint8_t error)
 
 /* Send a message of a client. Returns false if it has to be tried again. */
 static bool
-client_gives(struct transfers *x, struct transfer *t, struct sent *s)
+client_gives(struct sim_transfers *x, struct transfer *t, struct transfer_sent *s)
 {
 	struct client *c = client_of(x, t->node, t->ctx);
 	int result;
@@ -152,9 +152,9 @@ client_gives(struct transfers *x, struct transfer *t, struct sent *s)
 
 /* Send the message of an offer, which the receiver fetches. */
 void
-offer_say(struct transfers *x, struct transfer *t)
+offer_say(struct sim_transfers *x, struct transfer *t)
 {
-	struct sent s = {.src = t->ctx | WIRE_MATCHED, .dst = t->target | WIRE_MATCHED};
+	struct transfer_sent s = {.src = t->ctx | WIRE_MATCHED, .dst = t->target | WIRE_MATCHED};
 	const struct wire_match head = {.op = WIRE_OFFER};
 
 	memcpy(&s.head, &head, sizeof(head));
@@ -164,7 +164,8 @@ offer_say(struct transfers *x, struct transfer *t)
 
 /* Make the next frame of a packed push, with runs: every second block of PACKED_RUN bytes. */
 static void
-packed_frame(const struct transfers *x, const struct transfer *t, struct sent *s, uint32_t *next)
+packed_frame(const struct sim_transfers *x, const struct transfer *t, struct transfer_sent *s,
+	uint32_t *next)
 {
 	uint32_t at = t->given, first = at, end = at;
 
@@ -202,12 +203,12 @@ packed_frame(const struct transfers *x, const struct transfer *t, struct sent *s
 }
 
 void
-packed_send(struct transfers *x, struct lane *l, struct transfer *t)
+packed_send(struct sim_transfers *x, struct sim_lane *l, struct transfer *t)
 {
 	const uint32_t place = TRANSFER_PLACE(t->desc.id);
 
 	while (t->state == OPEN && t->given < t->len && rma_is_packed(l->rma, t->ctx, place)) {
-		struct sent s = {0};
+		struct transfer_sent s = {0};
 		uint32_t next;
 
 		packed_frame(x, t, &s, &next);

@@ -13,9 +13,10 @@
 /* Return the bytes at an address that the library uses. Every such address must belong to an
  * existing piece. */
 uint8_t *
-piece_bytes(struct transfers *x, const struct rma_bytes *b, uint64_t at, uint64_t len, bool write)
+piece_bytes(struct sim_transfers *x, const struct rma_bytes *b, uint64_t at, uint64_t len,
+	bool write)
 {
-	struct piece *p = NULL;
+	struct sim_piece *p = NULL;
 	uint64_t number = at >> PIECE_SHIFT;
 
 	if (at >= LOCAL_PIECES) {
@@ -39,7 +40,7 @@ piece_bytes(struct transfers *x, const struct rma_bytes *b, uint64_t at, uint64_
 }
 
 uint8_t
-piece_place(struct transfers *x, const struct rma_place *p, const uint8_t *bytes, uint32_t len,
+piece_place(struct sim_transfers *x, const struct rma_place *p, const uint8_t *bytes, uint32_t len,
 	uint64_t *placed)
 {
 	struct wire_runs runs = {bytes, len, p->offset, 0, 0};
@@ -67,7 +68,7 @@ piece_place(struct transfers *x, const struct rma_place *p, const uint8_t *bytes
 }
 
 static struct area *
-area_new(struct transfers *x, uint32_t node, uint16_t ctx, unsigned slot)
+area_new(struct sim_transfers *x, uint32_t node, uint16_t ctx, unsigned slot)
 {
 	static const uint8_t rights[AREAS] = {REGION_WRITE, REGION_READ,
 		REGION_READ | REGION_WRITE};
@@ -77,7 +78,7 @@ area_new(struct transfers *x, uint32_t node, uint16_t ctx, unsigned slot)
 		x->areas = realloc(x->areas, (2 * x->area_count + 1) * sizeof(struct area *));
 	a->number = x->area_count;
 	x->areas[x->area_count++] = a;
-	a->piece = (struct piece){
+	a->piece = (struct sim_piece){
 		.base = (uint64_t)x->area_count << PIECE_SHIFT,
 		.len = AREA_BYTES,
 		.bytes = calloc(1, AREA_BYTES),
@@ -108,7 +109,7 @@ area_reused(struct area *a)
 }
 
 uint32_t
-area_pins(const struct transfers *x, const struct area *a, bool asked)
+area_pins(const struct sim_transfers *x, const struct area *a, bool asked)
 {
 	uint32_t n = 0;
 
@@ -127,10 +128,10 @@ area_pins(const struct transfers *x, const struct area *a, bool asked)
 
 /* End a registration of the context's; from now on the context has another region in its place. */
 void
-area_end(struct transfers *x, struct client *c, unsigned slot, bool memory)
+area_end(struct sim_transfers *x, struct client *c, unsigned slot, bool memory)
 {
 	struct area *a = c->areas[slot];
-	struct lane *l = &x->lanes[a->node];
+	struct sim_lane *l = &x->lanes[a->node];
 
 	if (!a->registered || c->waits != 0)
 		return;
@@ -162,7 +163,7 @@ area_end(struct transfers *x, struct client *c, unsigned slot, bool memory)
 }
 
 struct area *
-area_take(struct transfers *x, uint32_t node, uint16_t ctx, unsigned slot, uint32_t len,
+area_take(struct sim_transfers *x, uint32_t node, uint16_t ctx, unsigned slot, uint32_t len,
 	uint32_t *at)
 {
 	struct client *c = client_of(x, node, ctx);

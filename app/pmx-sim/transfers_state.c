@@ -11,7 +11,7 @@
 #include "transfers.h"
 
 void
-transfers_wrong(struct transfers *x, const char *format, ...)
+transfers_wrong(struct sim_transfers *x, const char *format, ...)
 {
 	va_list args;
 
@@ -26,7 +26,7 @@ static const char *const names[] = {"push", "pull", "packed push", "pin", "unpin
 	"fetch"};
 
 void
-transfer_wrong(struct transfers *x, const struct transfer *t, int error, const char *what)
+transfer_wrong(struct sim_transfers *x, const struct transfer *t, int error, const char *what)
 {
 	transfers_wrong(x, "%s %u of %u.%u to %u.%u, %u bytes (%s, expected: %s) %s",
 		names[t->form], t->number, t->node, t->ctx, t->peer, t->target, t->len,
@@ -34,34 +34,34 @@ transfer_wrong(struct transfers *x, const struct transfer *t, int error, const c
 }
 
 uint64_t
-transfers_draw(struct transfers *x)
+transfers_draw(struct sim_transfers *x)
 {
 	return mix64_next(&x->random);
 }
 
 /* Return a random number in 0..n - 1. */
 uint32_t
-transfers_below(struct transfers *x, uint32_t n)
+transfers_below(struct sim_transfers *x, uint32_t n)
 {
 	return (uint32_t)((transfers_draw(x) >> 32) * n >> 32);
 }
 
 struct client *
-client_of(struct transfers *x, uint32_t node, uint16_t ctx)
+client_of(struct sim_transfers *x, uint32_t node, uint16_t ctx)
 {
 	return &x->lanes[node].clients[ctx];
 }
 
 struct transfer *
-transfer_of(struct transfers *x, const struct client *c, uint32_t place)
+transfer_of(struct sim_transfers *x, const struct client *c, uint32_t place)
 {
 	return place < PLACES && c->places[place] != 0 ? &x->all[c->places[place] - 1] : NULL;
 }
 
 void
-lane_pump_soon(struct transfers *x, uint32_t node)
+lane_pump_soon(struct sim_transfers *x, uint32_t node)
 {
-	struct lane *l = &x->lanes[node];
+	struct sim_lane *l = &x->lanes[node];
 
 	if (!l->pumping)
 		sim_at(x->sim, sim_now(x->sim), node, TRANSFERS_PUMP);

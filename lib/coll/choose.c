@@ -156,7 +156,7 @@ is_for_all_at_once(enum coll_generator g, enum coll_kind kind)
 /* ------------------------------------------------------------------ guesses */
 
 /* The numbers that the guesses for a task are made of, in ns. */
-struct ways {
+struct choose_ways {
 	bool is;        /* made */
 	double line;    /* of the busiest line */
 	double longest; /* from the root, or to it */
@@ -165,7 +165,7 @@ struct ways {
 };
 
 static int
-ways_make(struct ways *w, const struct coll_task *task)
+ways_make(struct choose_ways *w, const struct coll_task *task)
 {
 	uint16_t *order = calloc(task->ranks, sizeof(*order));
 
@@ -191,7 +191,7 @@ ways_make(struct ways *w, const struct coll_task *task)
 
 /* About how long it takes. The factors are those of plans that were evaluated. */
 static struct coll_cost
-guess(enum coll_generator g, const struct coll_task *task, const struct ways *w)
+guess(enum coll_generator g, const struct coll_task *task, const struct choose_ways *w)
 {
 	const bool is_short = task->bytes < task->params.frame_payload / 2;
 	const double steps = (task->kind == COLL_ALLREDUCE ? 2.0 : 1.0) * (task->ranks - 1);
@@ -251,8 +251,8 @@ is_for_earliest(const struct coll_task *task)
 /* Evaluate or guess what a generator's plan costs. open: all ranks may connect. Return 0 or an
  * error; -EOPNOTSUPP: the generator does not do that. */
 static int
-cost_by_any_means(enum coll_generator g, const struct coll_task *task, bool open, struct ways *w,
-	struct coll_cost *out)
+cost_by_any_means(enum coll_generator g, const struct coll_task *task, bool open,
+	struct choose_ways *w, struct coll_cost *out)
 {
 	/* where not all may connect, no other one is guessed */
 	if (!coll_generator_does(g, task->kind) || g == COLL_PAPER_NEAR ||
@@ -286,7 +286,7 @@ coll_plan_best(const struct coll_task *task, struct coll_plan **out,
 {
 	enum coll_generator best = COLL_GENERATORS;
 	const bool open = coll_may_all_talk(task);
-	struct ways ways = {0};
+	struct choose_ways ways = {0};
 	struct coll_cost least = {0}, c;
 
 	if (costs)

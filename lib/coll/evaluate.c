@@ -19,7 +19,7 @@
 
 #define QUEUE_SLOTS 8 /* senders of one destination that are told apart in a port */
 
-struct message {
+struct evaluated_message {
 	double head_ns, tail_ns; /* at the end of its edge */
 	double wire;
 	uint32_t edge; /* TOPOLOGY_NONE: within a host */
@@ -45,7 +45,7 @@ struct port {
 	bool eager_several;
 };
 
-struct event {
+struct evaluated_event {
 	double at;
 	uint32_t what; /* a message; or a rank's deadline, above RANKS */
 	uint32_t order;
@@ -53,7 +53,7 @@ struct event {
 
 #define RANKS 0x80000000u
 
-struct rank {
+struct evaluated_rank {
 	struct coll_exec *exec;
 	double due_ns;        /* its deadline's event; 0: none */
 	double local_free_ns; /* when it can give its host the next message */
@@ -63,12 +63,12 @@ struct rank {
 struct network {
 	const struct coll_plan *plan;
 	const struct coll_task *task;
-	struct rank *ranks;
+	struct evaluated_rank *ranks;
 	struct port *ports;
 	double *host_free_ns; /* by node */
-	struct message *messages;
+	struct evaluated_message *messages;
 	uint32_t message_count, message_cap, message_free;
-	struct event *heap;
+	struct evaluated_event *heap;
 	uint32_t heap_count, heap_cap, order;
 	double now, frame;
 	uint32_t left; /* ranks that are not done */
@@ -79,7 +79,7 @@ struct network {
 /* ------------------------------------------------------------------ events */
 
 static bool
-before(const struct event *a, const struct event *b)
+before(const struct evaluated_event *a, const struct evaluated_event *b)
 {
 	return a->at < b->at || (a->at == b->at && a->order < b->order);
 }
@@ -89,7 +89,7 @@ push(struct network *w, double at, uint32_t what)
 {
 	if (w->heap_count == w->heap_cap) {
 		const uint32_t cap = w->heap_cap ? 2 * w->heap_cap : 1024;
-		struct event *grown = realloc(w->heap, cap * sizeof(*grown));
+		struct evaluated_event *grown = realloc(w->heap, cap * sizeof(*grown));
 
 		if (grown == NULL) {
 			w->failed = true;
@@ -98,7 +98,7 @@ push(struct network *w, double at, uint32_t what)
 		w->heap = grown;
 		w->heap_cap = cap;
 	}
-	const struct event e = {at, what, w->order++};
+	const struct evaluated_event e = {at, what, w->order++};
 	uint32_t i = w->heap_count++;
 
 	for (; i > 0 && before(&e, &w->heap[(i - 1) / 4]); i = (i - 1) / 4)
@@ -106,10 +106,10 @@ push(struct network *w, double at, uint32_t what)
 	w->heap[i] = e;
 }
 
-static struct event
+static struct evaluated_event
 pop(struct network *w)
 {
-	const struct event top = w->heap[0], last = w->heap[--w->heap_count];
+	const struct evaluated_event top = w->heap[0], last = w->heap[--w->heap_count];
 	uint32_t i = 0;
 
 	for (;;) {
@@ -141,7 +141,7 @@ new_message(struct network *w)
 	}
 	if (w->message_count == w->message_cap) {
 		const uint32_t cap = w->message_cap ? 2 * w->message_cap : 1024;
-		struct message *grown = realloc(w->messages, cap * sizeof(*grown));
+		struct evaluated_message *grown = realloc(w->messages, cap * sizeof(*grown));
 
 		if (grown == NULL) {
 			w->failed = true;
@@ -159,7 +159,7 @@ new_message(struct network *w)
  * message, which comes now and leaves at `end`, and add it to the port. A last frame that is on the
  * line does not count. */
 static uint32_t
-senders_in(struct port *p, const struct message *m, double now, double end)
+senders_in(struct port *p, const struct evaluated_message *m, double now, double end)
 {
 	uint16_t seen[QUEUE_SLOTS];
 	uint32_t n = 0;
@@ -185,7 +185,7 @@ senders_in(struct port *p, const struct message *m, double now, double end)
  * all at once, however well it went here, so the plan does not fit if the port cannot hold it
  * all. */
 static void
-count_eager(struct network *w, struct port *p, const struct message *m, uint64_t buffer)
+count_eager(struct network *w, struct port *p, const struct evaluated_message *m, uint64_t buffer)
 {
 	p->eager_several |= p->eager > 0 && p->eager_from != m->from;
 	p->eager_from = m->from;
@@ -197,7 +197,7 @@ count_eager(struct network *w, struct port *p, const struct message *m, uint64_t
 /* Return by how much a message that crosses an edge from begin to end is late, ns, because its flow
  * gets no more of the edge. */
 static double
-shape(const struct network *w, struct port *p, const struct message *m,
+shape(const struct network *w, struct port *p, const struct evaluated_message *m,
 	const struct topology_edge *e, double begin, double end)
 {
 	double *free_ns = &p->pair_free_ns[(size_t)m->from * w->plan->ranks + m->to];
@@ -210,7 +210,7 @@ shape(const struct network *w, struct port *p, const struct message *m,
 static void
 enter(struct network *w, uint32_t i, uint32_t edge)
 {
-	struct message *m = &w->messages[i];
+	struct evaluated_message *m = &w->messages[i];
 	const struct topology *t = w->task->topology;
 	const struct topology_edge *e = &t->edges[edge];
 	struct port *p = &w->ports[edge];
@@ -282,9 +282,9 @@ send(struct network *w, uint32_t from, const struct coll_out *o)
 	const uint32_t node = coll_node(w->task, from);
 	const double leaves = host_works(w, node,
 		coll_message_ns(t, node, permit ? 0 : o->len, w->task->params.message_ns));
-	struct message *m = &w->messages[i];
+	struct evaluated_message *m = &w->messages[i];
 
-	*m = (struct message){
+	*m = (struct evaluated_message){
 		.head_ns = leaves,
 		.tail_ns = leaves,
 		.wire = (double)coll_wire_bytes(&w->task->params, permit ? 0 : o->len),
@@ -316,7 +316,7 @@ send(struct network *w, uint32_t from, const struct coll_out *o)
 static void
 pump(struct network *w, uint32_t rank)
 {
-	struct rank *r = &w->ranks[rank];
+	struct evaluated_rank *r = &w->ranks[rank];
 	const uint32_t node = coll_node(w->task, rank);
 	struct coll_out o;
 
@@ -342,7 +342,7 @@ pump(struct network *w, uint32_t rank)
 static void
 heard(struct network *w, uint32_t i)
 {
-	const struct message m = w->messages[i];
+	const struct evaluated_message m = w->messages[i];
 	const uint32_t node = coll_node(w->task, m.to);
 	const double works = coll_message_ns(w->task->topology, node, m.permit ? 0 : m.len,
 		w->task->params.message_ns);
@@ -373,7 +373,7 @@ heard(struct network *w, uint32_t i)
 static void
 arrive(struct network *w, uint32_t i)
 {
-	struct message *m = &w->messages[i];
+	struct evaluated_message *m = &w->messages[i];
 	const struct topology *t = w->task->topology;
 
 	if (m->edge == TOPOLOGY_NONE) {
@@ -400,7 +400,7 @@ run(struct network *w)
 	for (uint32_t r = 0; r < w->plan->ranks; r++)
 		pump(w, r);
 	while (w->left > 0 && w->heap_count > 0 && !w->failed && !w->broken) {
-		const struct event e = pop(w);
+		const struct evaluated_event e = pop(w);
 
 		w->now = e.at;
 		if (!(e.what & RANKS)) {

@@ -205,7 +205,7 @@ phases_end(struct phases *f)
 }
 
 /* A message of the alltoall. */
-struct pair {
+struct exchange_pair {
 	uint32_t phase;
 	uint32_t from, to; /* places */
 };
@@ -213,7 +213,7 @@ struct pair {
 static int
 by_phase(const void *a, const void *b)
 {
-	const struct pair *x = a, *y = b;
+	const struct exchange_pair *x = a, *y = b;
 
 	return x->phase < y->phase ? -1 : x->phase > y->phase;
 }
@@ -241,7 +241,7 @@ busiest(const struct coll_builder *b, const struct phases *f)
  * the busiest edge, then the others into the gaps. The pairs of one distance in the tour meet at no
  * host, so they are taken together. */
 static void
-share_out(struct coll_builder *b, struct phases *f, struct pair *pairs)
+share_out(struct coll_builder *b, struct phases *f, struct exchange_pair *pairs)
 {
 	const uint32_t n = b->task->ranks;
 	uint32_t way[WAY_MAX], count = 0;
@@ -258,7 +258,7 @@ share_out(struct coll_builder *b, struct phases *f, struct pair *pairs)
 				for (uint32_t i = 0; i < hops; i++)
 					most = busy(f, way[i]) > most ? busy(f, way[i]) : most;
 				if (most == limit)
-					pairs[count++] = (struct pair){
+					pairs[count++] = (struct exchange_pair){
 						take_phase(f, way, hops),
 						p,
 						to,
@@ -409,7 +409,7 @@ coll_alltoall_phases(struct coll_builder *b)
 	const double wire = (double)coll_block_wire(&task->params, b->plan->lists[0].piece,
 		task->bytes);
 	struct phases f = {0};
-	struct pair *pairs = calloc((size_t)n * n, sizeof(*pairs));
+	struct exchange_pair *pairs = calloc((size_t)n * n, sizeof(*pairs));
 	double longest = 0;
 
 	if (pairs == NULL || !phases_make(b, &f)) {
@@ -439,7 +439,7 @@ coll_alltoall_phases(struct coll_builder *b)
 		l->window = (uint64_t)under_way + 4ull * (l->grain + l->piece);
 	}
 	for (uint32_t i = 0; i < n * (n - 1); i++) {
-		const struct pair *x = &pairs[i];
+		const struct exchange_pair *x = &pairs[i];
 		const uint32_t from = order[x->from], to = order[x->to];
 		const struct coll_path there = coll_path_between(task, from, to);
 		const struct coll_path back = coll_path_between(task, to, from);

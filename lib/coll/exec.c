@@ -11,7 +11,7 @@
 
 #include "coll/exec.h"
 
-enum phase { PHASE_WAITS, PHASE_ACTIVE, PHASE_DONE };
+enum exec_phase { PHASE_WAITS, PHASE_ACTIVE, PHASE_DONE };
 
 struct state {
 	uint64_t len;       /* bytes of the step */
@@ -31,11 +31,11 @@ struct state {
 	bool empty; /* of no bytes: one empty piece */
 };
 
-struct queue {
+struct exec_queue {
 	uint16_t first, last;
 };
 
-struct peer {
+struct exec_peer {
 	uint16_t send, recv; /* the first step that is not done */
 	uint16_t to_go;      /* steps of which pieces or permits go to it still */
 	uint16_t next;       /* of those that have steps */
@@ -46,9 +46,9 @@ struct peer {
 struct coll_exec {
 	struct coll_list list;
 	struct state *states;
-	struct peer *peers;
-	uint16_t first_peer;                      /* that has steps */
-	struct queue sends, nears, recvs, locals; /* nears: SENDs within the node */
+	struct exec_peer *peers;
+	uint16_t first_peer;                           /* that has steps */
+	struct exec_queue sends, nears, recvs, locals; /* nears: SENDs within the node */
 	uint16_t area_first[COLL_AREAS_MAX]; /* the oldest RECV there that is not all consumed */
 	uint64_t outstanding;
 	/* times are by the list's own clock, which shows 0 at the beginning */
@@ -220,7 +220,7 @@ coll_check(const struct coll_list *l, const struct coll_blocks blocks[COLL_BUFFE
 /* ------------------------------------------------------------------ queues */
 
 static void
-queue_push(struct coll_exec *c, struct queue *q, uint16_t i)
+queue_push(struct coll_exec *c, struct exec_queue *q, uint16_t i)
 {
 	struct state *t = &c->states[i];
 
@@ -237,7 +237,7 @@ queue_push(struct coll_exec *c, struct queue *q, uint16_t i)
 
 /* Put a step into a queue, in the list's order. New steps belong near the end. */
 static void
-queue_insert(struct coll_exec *c, struct queue *q, uint16_t i)
+queue_insert(struct coll_exec *c, struct exec_queue *q, uint16_t i)
 {
 	if (q->first == COLL_NONE || c->states[i].queued || q->last < i) {
 		queue_push(c, q, i);
@@ -254,7 +254,7 @@ queue_insert(struct coll_exec *c, struct queue *q, uint16_t i)
 
 /* Take out of a queue the step that *at names; before: the one before it, or COLL_NONE. */
 static void
-queue_take(struct coll_exec *c, struct queue *q, uint16_t *at, uint16_t before)
+queue_take(struct coll_exec *c, struct exec_queue *q, uint16_t *at, uint16_t before)
 {
 	struct state *t = &c->states[*at];
 
@@ -304,7 +304,7 @@ empty_is_ready(const struct coll_exec *c, uint32_t i)
 }
 
 /* Return the queue that a SEND waits in. */
-static struct queue *
+static struct exec_queue *
 sends_of(struct coll_exec *c, const struct coll_step *s)
 {
 	return s->flags & COLL_NEAR ? &c->nears : &c->sends;
@@ -415,7 +415,7 @@ size_t
 coll_exec_bytes(const struct coll_list *l)
 {
 	return rounded(sizeof(struct coll_exec)) + rounded(l->count * sizeof(struct state)) +
-		rounded(l->ranks * sizeof(struct peer));
+		rounded(l->ranks * sizeof(struct exec_peer));
 }
 
 /* Put the steps of each peer and direction into a list, in order, and the peers into another
@@ -428,7 +428,7 @@ number_steps(struct coll_exec *c)
 
 		if (s->op != COLL_SEND && s->op != COLL_RECV)
 			continue;
-		struct peer *p = &c->peers[s->peer];
+		struct exec_peer *p = &c->peers[s->peer];
 		uint16_t *first = s->op == COLL_SEND ? &p->send : &p->recv;
 
 		if (p->send == COLL_NONE && p->recv == COLL_NONE) {
@@ -540,7 +540,7 @@ coll_exec_moved(struct coll_exec *c, const struct coll_step *steps)
 
 	c->list.steps = steps;
 	c->states = (struct state *)at;
-	c->peers = (struct peer *)(at + rounded(c->list.count * sizeof(struct state)));
+	c->peers = (struct exec_peer *)(at + rounded(c->list.count * sizeof(struct state)));
 }
 
 void
@@ -578,7 +578,7 @@ coll_exec_init(void *memory, const struct coll_list *list,
 	memset(memory, 0, coll_exec_bytes(list));
 	c->list = *list;
 	coll_exec_moved(c, list->steps);
-	c->sends = c->nears = c->recvs = c->locals = (struct queue){COLL_NONE, COLL_NONE};
+	c->sends = c->nears = c->recvs = c->locals = (struct exec_queue){COLL_NONE, COLL_NONE};
 	c->first_peer = COLL_NONE;
 	c->real_ns = now;
 	c->share = COLL_WHOLE;
@@ -586,7 +586,7 @@ coll_exec_init(void *memory, const struct coll_list *list,
 	c->deadline_ns = COLL_NEVER;
 	c->left = list->count;
 	for (uint32_t p = 0; p < list->ranks; p++)
-		c->peers[p] = (struct peer){.send = COLL_NONE, .recv = COLL_NONE};
+		c->peers[p] = (struct exec_peer){.send = COLL_NONE, .recv = COLL_NONE};
 	if (!measure_steps(c, blocks))
 		return NULL;
 	number_steps(c);
@@ -687,7 +687,7 @@ is_silent(const struct coll_exec *c, const struct coll_step *s)
 static bool
 goes(struct coll_exec *c, const struct coll_step *s, bool last)
 {
-	struct peer *p = &c->peers[s->peer];
+	struct exec_peer *p = &c->peers[s->peer];
 
 	p->to_go -= last;
 	if (p->state == COLL_PEER_ONE)
@@ -826,7 +826,7 @@ permit_next(struct coll_exec *c, struct coll_out *out, uint64_t now)
 
 /* Get the next piece of one of the two queues of SENDs. Return false: nothing can go now. */
 static bool
-send_next(struct coll_exec *c, struct queue *q, struct coll_out *out, uint64_t now)
+send_next(struct coll_exec *c, struct exec_queue *q, struct coll_out *out, uint64_t now)
 {
 	uint16_t *at = &q->first, before = COLL_NONE;
 

@@ -14,16 +14,16 @@
 /* ------------------------------------------------------------------ places */
 
 /* Return the membership's state, made anew if it was another group's. */
-static struct seat *
+static struct live_seat *
 seat_for(struct colls *c, const struct colls_seat *of)
 {
-	struct seat *s = &c->seats[of->place];
+	struct live_seat *s = &c->seats[of->place];
 	const bool works = s->works;
 	const uint16_t work_next = s->work_next;
 
 	if (s->of.key == of->key)
 		return s;
-	*s = (struct seat){
+	*s = (struct live_seat){
 		.of = *of,
 		.lives = NONE,
 		.works = works,
@@ -33,7 +33,7 @@ seat_for(struct colls *c, const struct colls_seat *of)
 	for (uint32_t n = 0; n < WIRE_COLL_AHEAD; n++)
 		s->early[n] = NONE;
 	for (uint32_t r = 0; r < of->count; r++) {
-		peers_of(c, of->place)[r] = (struct peer){0};
+		peers_of(c, of->place)[r] = (struct live_peer){0};
 		for (uint32_t n = 0; n < WIRE_COLL_AHEAD; n++)
 			*early_of(c, of->place, r, n) = (struct early){0};
 	}
@@ -42,7 +42,7 @@ seat_for(struct colls *c, const struct colls_seat *of)
 
 /* Note that the membership may have something to send. */
 static void
-works(struct colls *c, struct seat *s)
+works(struct colls *c, struct live_seat *s)
 {
 	const uint16_t place = (uint16_t)(s - c->seats);
 
@@ -59,7 +59,7 @@ works(struct colls *c, struct seat *s)
 }
 
 static void
-owes(struct colls *c, struct seat *s, struct peer *p, bool *what)
+owes(struct colls *c, struct live_seat *s, struct live_peer *p, bool *what)
 {
 	if (*what)
 		return;
@@ -104,7 +104,7 @@ end(struct colls *c, uint32_t index, uint8_t error, uint16_t rank)
 
 /* End all collectives of a membership that run, from that number on. */
 static void
-end_from(struct colls *c, struct seat *s, uint32_t number, uint8_t error, uint16_t rank)
+end_from(struct colls *c, struct live_seat *s, uint32_t number, uint8_t error, uint16_t rank)
 {
 	for (uint16_t i = s->lives, next; i != NONE; i = next) {
 		next = c->lives[i].next;
@@ -116,7 +116,7 @@ end_from(struct colls *c, struct seat *s, uint32_t number, uint8_t error, uint16
 /* Take the verdict on a collective and all later ones: end them, and if this is rank 0, tell all
  * members. */
 static void
-is_over(struct colls *c, struct seat *s, const struct verdict *v)
+is_over(struct colls *c, struct live_seat *s, const struct live_verdict *v)
 {
 	if (s->over.is && !before(v->number, s->over.number))
 		return;
@@ -130,7 +130,7 @@ is_over(struct colls *c, struct seat *s, const struct verdict *v)
 
 /* Return the index of the membership's running collective of that number, or NONE. */
 static uint16_t
-live_of(const struct colls *c, const struct seat *s, uint32_t number)
+live_of(const struct colls *c, const struct live_seat *s, uint32_t number)
 {
 	uint16_t i = s->lives;
 
@@ -142,7 +142,7 @@ live_of(const struct colls *c, const struct seat *s, uint32_t number)
 /* Find with which plan a collective was begun here: one that runs, or one of the last ones. Return
  * false if that is not known. */
 static bool
-plan_of(const struct colls *c, const struct seat *s, uint32_t number, uint32_t *hash)
+plan_of(const struct colls *c, const struct live_seat *s, uint32_t number, uint32_t *hash)
 {
 	const uint16_t i = live_of(c, s, number);
 
@@ -154,9 +154,10 @@ plan_of(const struct colls *c, const struct seat *s, uint32_t number, uint32_t *
 
 /* Judge, as rank 0, a collective of which a member says that it cannot go on. */
 static void
-judge(struct colls *c, struct seat *s, uint16_t from, const struct verdict *v, uint32_t hash)
+judge(struct colls *c, struct live_seat *s, uint16_t from, const struct live_verdict *v,
+	uint32_t hash)
 {
-	struct verdict known = *v;
+	struct live_verdict known = *v;
 	uint32_t own;
 
 	if (v->error == EPROTO && !before(v->number, s->next)) {
@@ -174,9 +175,10 @@ judge(struct colls *c, struct seat *s, uint16_t from, const struct verdict *v, u
 }
 
 static void
-fail(struct colls *c, struct seat *s, uint32_t number, uint32_t hash, uint8_t error, uint16_t rank)
+fail(struct colls *c, struct live_seat *s, uint32_t number, uint32_t hash, uint8_t error,
+	uint16_t rank)
 {
-	const struct verdict v = {true, error, rank, number};
+	const struct live_verdict v = {true, error, rank, number};
 
 	if (s->over.is && !before(number, s->over.number))
 		return;
@@ -211,10 +213,10 @@ colls_fail(struct colls *c, uint32_t index, uint8_t error, uint16_t rank)
 void
 colls_break(struct colls *c, uint16_t place, uint32_t number, uint8_t error, uint16_t rank)
 {
-	struct seat *s = &c->seats[place];
+	struct live_seat *s = &c->seats[place];
 
 	if (!s->over.is || before(number, s->over.number))
-		s->over = (struct verdict){true, error, rank, number};
+		s->over = (struct live_verdict){true, error, rank, number};
 	end_from(c, s, number, error, rank);
 }
 
@@ -274,7 +276,7 @@ colls_give(struct colls *c, uint32_t index)
 /* Return whether a message of this collective may be the one that its peer gets before it has begun
  * the collective. */
 static bool
-is_near(const struct peer *p, uint32_t number)
+is_near(const struct live_peer *p, uint32_t number)
 {
 	return before(number, p->heard + WIRE_COLL_AHEAD);
 }
@@ -282,9 +284,10 @@ is_near(const struct peer *p, uint32_t number)
 /* Set what of a collective may go to that member. If nothing may but something has to, ask the
  * member to say when it is near. */
 static void
-set_peer(struct colls *c, struct seat *s, const struct live *l, struct coll_exec *x, uint16_t rank)
+set_peer(struct colls *c, struct live_seat *s, const struct live *l, struct coll_exec *x,
+	uint16_t rank)
 {
-	struct peer *p = &peers_of(c, l->place)[rank];
+	struct live_peer *p = &peers_of(c, l->place)[rank];
 
 	if (before(l->number, p->heard)) {
 		coll_peer(x, rank, COLL_PEER_OPEN);
@@ -299,11 +302,11 @@ set_peer(struct colls *c, struct seat *s, const struct live *l, struct coll_exec
 /* Tell members that have asked for this collective that it has begun, and compare its plan with
  * those of members that have begun it already. */
 static void
-answer(struct colls *c, struct seat *s, const struct live *l)
+answer(struct colls *c, struct live_seat *s, const struct live *l)
 {
 	for (uint16_t r = 0; r < s->of.count; r++) {
-		struct peer *p = &peers_of(c, l->place)[r];
-		struct claim *claim = &p->claims[l->number % WIRE_COLL_AHEAD];
+		struct live_peer *p = &peers_of(c, l->place)[r];
+		struct live_claim *claim = &p->claims[l->number % WIRE_COLL_AHEAD];
 
 		/* it may have asked for several: each may be what it waits for */
 		if (p->was_asked && !before(l->number, p->told))
@@ -324,10 +327,10 @@ answer(struct colls *c, struct seat *s, const struct live *l)
 /* Set what may go to each member that the list has to do with, and note what members are told at
  * once. Other members cost nothing, except in a group of which some are far ahead. */
 static void
-greet(struct colls *c, struct seat *s, const struct live *l, struct coll_exec *x)
+greet(struct colls *c, struct live_seat *s, const struct live *l, struct coll_exec *x)
 {
 	for (uint16_t r = COLL_NONE; (r = coll_peer_after(x, r)) != COLL_NONE;) {
-		struct peer *p = &peers_of(c, l->place)[r];
+		struct live_peer *p = &peers_of(c, l->place)[r];
 
 		coll_peer(x, r, COLL_PEER_FAR);
 		set_peer(c, s, l, x, r);
@@ -395,7 +398,7 @@ void
 colls_begin(struct colls *c, uint32_t index, const struct colls_seat *seat, struct coll_list *list,
 	const struct coll_blocks blocks[COLL_BUFFERS], uint32_t hash, bool same, uint64_t now)
 {
-	struct seat *s = seat_for(c, seat);
+	struct live_seat *s = seat_for(c, seat);
 	struct live *l = &c->lives[index];
 	*l = (struct live){
 		.state = LIVE_RUNS,
@@ -428,7 +431,7 @@ colls_begin(struct colls *c, uint32_t index, const struct colls_seat *seat, stru
 		return;
 	}
 	if (s->doubt.is && !before(l->number, s->doubt.number)) {
-		const struct verdict v = s->doubt;
+		const struct live_verdict v = s->doubt;
 
 		s->doubt.is = false;
 		judge(c, s, s->doubter, &v, s->doubt_hash);
@@ -450,9 +453,9 @@ bad(struct colls *c)
 
 /* Note that a member is known to have begun all collectives up to that number. */
 static void
-hears(struct colls *c, struct seat *s, uint16_t from, uint32_t number)
+hears(struct colls *c, struct live_seat *s, uint16_t from, uint32_t number)
 {
-	struct peer *p = &peers_of(c, s->of.place)[from];
+	struct live_peer *p = &peers_of(c, s->of.place)[from];
 
 	if (before(number, p->heard))
 		return;
@@ -470,9 +473,9 @@ hears(struct colls *c, struct seat *s, uint16_t from, uint32_t number)
 /* Note that a member wants to know when that collective is begun here, and owe it the answer if it
  * is already. */
 static void
-is_asked(struct colls *c, struct seat *s, uint16_t from, uint32_t number)
+is_asked(struct colls *c, struct live_seat *s, uint16_t from, uint32_t number)
 {
-	struct peer *p = &peers_of(c, s->of.place)[from];
+	struct live_peer *p = &peers_of(c, s->of.place)[from];
 
 	if (before(number, s->next)) {
 		if (!before(number, p->told))
@@ -490,7 +493,7 @@ take(struct colls *c, uint32_t index, uint16_t from, const struct early *m, cons
 	struct colls_place *out)
 {
 	struct live *l = &c->lives[index];
-	struct seat *s = &c->seats[l->place];
+	struct live_seat *s = &c->seats[l->place];
 	struct coll_exec *x = colls_exec(c, index);
 	int step;
 
@@ -552,7 +555,7 @@ colls_early(struct colls *c, uint32_t index, struct colls_place *out)
 
 /* Return whether a message can wait here until its collective is begun. */
 static bool
-can_keep(const struct colls *c, const struct seat *s, uint16_t from, const struct early *m)
+can_keep(const struct colls *c, const struct live_seat *s, uint16_t from, const struct early *m)
 {
 	const struct early *place = early_of(c, s->of.place, from, m->number);
 
@@ -562,7 +565,7 @@ can_keep(const struct colls *c, const struct seat *s, uint16_t from, const struc
 }
 
 static void
-keep(struct colls *c, struct seat *s, uint16_t from, const struct early *m, const void *bytes)
+keep(struct colls *c, struct live_seat *s, uint16_t from, const struct early *m, const void *bytes)
 {
 	struct early *place = early_of(c, s->of.place, from, m->number);
 	uint16_t *first = &s->early[m->number % WIRE_COLL_AHEAD];
@@ -579,9 +582,9 @@ keep(struct colls *c, struct seat *s, uint16_t from, const struct early *m, cons
 /* Compare the plan with which a member has begun a collective with the one here, or keep it until
  * the collective is begun here. Return whether it was begun here with another one. */
 static bool
-compare(struct colls *c, struct seat *s, uint16_t from, uint32_t number, uint32_t hash)
+compare(struct colls *c, struct live_seat *s, uint16_t from, uint32_t number, uint32_t hash)
 {
-	struct claim *claim = &peers_of(c, s->of.place)[from].claims[number % WIRE_COLL_AHEAD];
+	struct live_claim *claim = &peers_of(c, s->of.place)[from].claims[number % WIRE_COLL_AHEAD];
 	uint32_t own;
 
 	if (plan_of(c, s, number, &own) && own != hash) {
@@ -590,15 +593,15 @@ compare(struct colls *c, struct seat *s, uint16_t from, uint32_t number, uint32_
 	}
 	if (!before(number, s->next) && before(number, s->next + WIRE_COLL_AHEAD)) {
 		s->claims += !claim->is;
-		*claim = (struct claim){true, number, hash};
+		*claim = (struct live_claim){true, number, hash};
 	}
 	return false;
 }
 
 static void
-about_ends(struct colls *c, struct seat *s, uint16_t from, const struct wire_coll *h)
+about_ends(struct colls *c, struct live_seat *s, uint16_t from, const struct wire_coll *h)
 {
-	const struct verdict v = {true, (uint8_t)wire_be64(h->at), wire_be16(h->ordinal),
+	const struct live_verdict v = {true, (uint8_t)wire_be64(h->at), wire_be16(h->ordinal),
 		wire_be32(h->number)};
 
 	if (v.rank >= s->of.count || v.error == 0 ||
@@ -615,7 +618,7 @@ colls_message(struct colls *c, const struct colls_seat *seat, uint16_t from, con
 	uint32_t len, struct colls_place *out)
 {
 	const uint8_t *bytes = (const uint8_t *)message + sizeof(struct wire_coll);
-	struct seat *s = seat_for(c, seat);
+	struct live_seat *s = seat_for(c, seat);
 	struct wire_coll h;
 
 	out->permitted = 0;
@@ -672,7 +675,7 @@ colls_message(struct colls *c, const struct colls_seat *seat, uint16_t from, con
 /* ------------------------------------------------------------------ what is to be sent */
 
 static void
-message(struct colls *c, struct seat *s, struct colls_do *out, uint16_t to, uint8_t op,
+message(struct colls *c, struct live_seat *s, struct colls_do *out, uint16_t to, uint8_t op,
 	uint32_t number)
 {
 	*out = (struct colls_do){
@@ -693,8 +696,8 @@ message(struct colls *c, struct seat *s, struct colls_do *out, uint16_t to, uint
 }
 
 static void
-tell_verdict(struct colls *c, struct seat *s, struct colls_do *out, uint16_t to, uint8_t op,
-	const struct verdict *v)
+tell_verdict(struct colls *c, struct live_seat *s, struct colls_do *out, uint16_t to, uint8_t op,
+	const struct live_verdict *v)
 {
 	message(c, s, out, to, op, v->number);
 	out->head.ordinal = wire_be16(v->rank);
@@ -702,7 +705,7 @@ tell_verdict(struct colls *c, struct seat *s, struct colls_do *out, uint16_t to,
 }
 
 static void
-has_begun(struct colls *c, struct seat *s, struct colls_do *out, uint16_t to, uint32_t number,
+has_begun(struct colls *c, struct live_seat *s, struct colls_do *out, uint16_t to, uint32_t number,
 	uint32_t hash)
 {
 	message(c, s, out, to, WIRE_C_BEGUN, number);
@@ -711,7 +714,7 @@ has_begun(struct colls *c, struct seat *s, struct colls_do *out, uint16_t to, ui
 
 /* Make the next message that the membership owes. Return false if there is none. */
 static bool
-owed(struct colls *c, struct seat *s, struct colls_do *out)
+owed(struct colls *c, struct live_seat *s, struct colls_do *out)
 {
 	if (s->owes_fail) {
 		s->owes_fail = false;
@@ -724,7 +727,7 @@ owed(struct colls *c, struct seat *s, struct colls_do *out)
 		return true;
 	}
 	while (s->owing > 0 && !s->left) {
-		struct peer *p = &peers_of(c, s->of.place)[s->owing_at];
+		struct live_peer *p = &peers_of(c, s->of.place)[s->owing_at];
 		const uint16_t to = s->owing_at;
 
 		if (p->owes_begun) {
@@ -749,7 +752,7 @@ static bool
 any_owed(struct colls *c, struct colls_do *out)
 {
 	while (c->work != NONE) {
-		struct seat *last = &c->seats[c->work], *s = &c->seats[last->work_next];
+		struct live_seat *last = &c->seats[c->work], *s = &c->seats[last->work_next];
 
 		if (s->of.key != 0 && owed(c, s, out))
 			return true;
@@ -767,8 +770,8 @@ static void
 compose(struct colls *c, uint32_t index, const struct coll_out *o, struct colls_do *out)
 {
 	struct live *l = &c->lives[index];
-	struct seat *s = &c->seats[l->place];
-	struct peer *p = &peers_of(c, l->place)[o->peer];
+	struct live_seat *s = &c->seats[l->place];
+	struct live_peer *p = &peers_of(c, l->place)[o->peer];
 	const bool piece = o->go == COLL_GO_PIECE;
 
 	message(c, s, out, o->peer, piece ? WIRE_C_PIECE : WIRE_C_PERMIT, l->number);
@@ -791,7 +794,7 @@ compose(struct colls *c, uint32_t index, const struct coll_out *o, struct colls_
 static bool
 check(struct colls *c, struct live *l, struct colls_do *out, uint64_t now)
 {
-	struct seat *s = &c->seats[l->place];
+	struct live_seat *s = &c->seats[l->place];
 
 	if (now < l->check_at)
 		return false;
@@ -869,7 +872,7 @@ colls_next(struct colls *c, struct colls_do *out, bool may_send, uint64_t now)
 void
 colls_acked(struct colls *c, uint16_t place, uint64_t key)
 {
-	struct seat *s = &c->seats[place];
+	struct live_seat *s = &c->seats[place];
 
 	c->out--;
 	s->out -= s->of.key == wire_be64(key);
@@ -896,7 +899,7 @@ colls_deadline(const struct colls *c)
 uint32_t
 colls_leave(struct colls *c, uint16_t place)
 {
-	struct seat *s = &c->seats[place];
+	struct live_seat *s = &c->seats[place];
 	const uint32_t ran = c->running;
 
 	if (s->of.key == 0)

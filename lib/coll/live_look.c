@@ -35,7 +35,7 @@ colls_is_quiet(const struct colls *c)
 bool
 colls_is_out(const struct colls *c, uint16_t place)
 {
-	const struct seat *s = &c->seats[place];
+	const struct live_seat *s = &c->seats[place];
 
 	return s->of.key != 0 && (s->out > 0 || owes_verdict(s));
 }
@@ -59,7 +59,7 @@ colls_is_used(const struct colls *c, uint32_t index)
 uint32_t
 colls_part(const struct colls *c, uint16_t place)
 {
-	const struct seat *s = &c->seats[place];
+	const struct live_seat *s = &c->seats[place];
 	uint32_t first = s->next;
 
 	if (s->of.key == 0)

@@ -18,8 +18,8 @@ lay_out(struct colls *c, const struct colls_config *cfg, uint8_t *at)
 	const size_t peers = (size_t)cfg->places_max * cfg->members_max;
 	const size_t bytes[] = {
 		sizeof(struct colls),
-		cfg->places_max * sizeof(struct seat),
-		peers * sizeof(struct peer),
+		cfg->places_max * sizeof(struct live_seat),
+		peers * sizeof(struct live_peer),
 		peers * WIRE_COLL_AHEAD * sizeof(struct early),
 		peers * WIRE_COLL_AHEAD * WIRE_COLL_EAGER,
 		cfg->live_max * sizeof(struct live),
@@ -33,8 +33,8 @@ lay_out(struct colls *c, const struct colls_config *cfg, uint8_t *at)
 	for (unsigned i = 0; i < 10; i++)
 		offset[i + 1] = offset[i] + rounded(bytes[i]);
 	if (c != NULL) {
-		c->seats = (struct seat *)(at + offset[1]);
-		c->peers = (struct peer *)(at + offset[2]);
+		c->seats = (struct live_seat *)(at + offset[1]);
+		c->peers = (struct live_peer *)(at + offset[2]);
 		c->early = (struct early *)(at + offset[3]);
 		c->early_bytes = at + offset[4];
 		c->lives = (struct live *)(at + offset[5]);

@@ -39,24 +39,24 @@ struct early {
 };
 
 /* The plan with which a member has begun a collective that is not begun here. */
-struct claim {
+struct live_claim {
 	bool is;
 	uint32_t number, hash;
 };
 
 /* A membership knows this of another member. */
-struct peer {
+struct live_peer {
 	uint32_t heard; /* it has begun all before this one */
 	uint32_t told;  /* it knows, or will, that this side has begun all before this one */
 	uint32_t asked; /* it wants to know when any up to this one is begun here */
 	uint32_t ask;   /* this side wants to know when it has begun this one */
 	bool was_asked; /* `asked` is valid */
 	bool owes_begun, owes_ask;
-	struct claim claims[WIRE_COLL_AHEAD]; /* by number */
+	struct live_claim claims[WIRE_COLL_AHEAD]; /* by number */
 };
 
 /* A collective that has ended everywhere, with all later ones, or is to. */
-struct verdict {
+struct live_verdict {
 	bool is;
 	uint8_t error;
 	uint16_t rank; /* because of which */
@@ -70,7 +70,7 @@ struct made {
 	size_t bytes;
 };
 
-struct seat {
+struct live_seat {
 	struct colls_seat of; /* key 0: nobody's */
 	uint32_t next;        /* number of the collective that begins next */
 	uint32_t out;         /* messages that have not arrived */
@@ -86,13 +86,13 @@ struct seat {
 	uint16_t owing;  /* members with owes_begun or owes_ask */
 	uint16_t owing_at;
 	bool left;
-	struct verdict over;
+	struct live_verdict over;
 	bool owes_fail;
-	struct verdict fail;
+	struct live_verdict fail;
 	uint32_t fail_hash;
 	uint16_t abort_at; /* rank 0: the next one to be told of `over`; count: all know */
 	/* rank 0: what a member said of a collective that is not begun here */
-	struct verdict doubt;
+	struct live_verdict doubt;
 	uint16_t doubter;
 	uint32_t doubt_hash;
 	uint32_t hashes[HASHES];
@@ -109,10 +109,10 @@ struct colls {
 	bool load_changes; /* other ones than at the last look want the node's line */
 	uint64_t out;      /* of all places */
 	size_t exec_bytes; /* of each live */
-	struct seat *seats;
-	struct peer *peers;   /* of place p and rank r: p * members_max + r */
-	struct early *early;  /* ... times WIRE_COLL_AHEAD */
-	uint8_t *early_bytes; /* WIRE_COLL_EAGER of each */
+	struct live_seat *seats;
+	struct live_peer *peers; /* of place p and rank r: p * members_max + r */
+	struct early *early;     /* ... times WIRE_COLL_AHEAD */
+	uint8_t *early_bytes;    /* WIRE_COLL_EAGER of each */
 	struct live *lives;
 	uint16_t *runs; /* those that run, in no order: `running` of them */
 	struct made *made;
@@ -131,7 +131,7 @@ rounded(size_t bytes)
 	return (bytes + 63) / 64 * 64;
 }
 
-static inline struct peer *
+static inline struct live_peer *
 peers_of(const struct colls *c, uint32_t place)
 {
 	return &c->peers[(size_t)place * c->cfg.members_max];
@@ -154,7 +154,7 @@ early_bytes_of(const struct colls *c, const struct early *m)
 /* Return whether others have yet to be told what has failed here. A member that leaves tells them,
  * too. */
 static inline bool
-owes_verdict(const struct seat *s)
+owes_verdict(const struct live_seat *s)
 {
 	return s->owes_fail || s->abort_at < s->of.count;
 }

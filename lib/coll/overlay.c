@@ -376,7 +376,7 @@ coll_barrier_overlay(struct coll_builder *b)
 /* ------------------------------------------------------------------ alltoall */
 
 /* Ways of an alltoall, by place. */
-struct ways {
+struct overlay_ways {
 	uint32_t n;
 	uint16_t *far;   /* to * n + from: hops */
 	uint32_t *loads; /* blocks that a place has to relay so far */
@@ -411,7 +411,7 @@ measure_to(const struct coll_builder *b, uint16_t *far, uint32_t to, uint16_t *w
 }
 
 static bool
-ways_make(struct ways *w, const struct coll_builder *b)
+ways_make(struct overlay_ways *w, const struct coll_builder *b)
 {
 	const uint32_t n = b->task->ranks;
 	uint16_t *wave = calloc(n, sizeof(*wave));
@@ -428,7 +428,7 @@ ways_make(struct ways *w, const struct coll_builder *b)
 }
 
 static void
-ways_end(struct ways *w)
+ways_end(struct overlay_ways *w)
 {
 	free(w->far);
 	free(w->loads);
@@ -437,7 +437,7 @@ ways_end(struct ways *w)
 /* Return the place to which a block at place `from` goes next on its way to place `to`. Count it
  * there if it is relayed. */
 static uint32_t
-next_hop(struct ways *w, const struct coll_builder *b, uint32_t from, uint32_t to)
+next_hop(struct overlay_ways *w, const struct coll_builder *b, uint32_t from, uint32_t to)
 {
 	const uint16_t *far = &w->far[(size_t)to * w->n];
 	uint32_t best = to;
@@ -458,7 +458,7 @@ coll_alltoall_overlay(struct coll_builder *b)
 {
 	const uint32_t n = b->task->ranks;
 	const uint16_t *order = b->plan->order;
-	struct ways w = {0};
+	struct overlay_ways w = {0};
 	struct coll_hops h;
 	double longest = 0;
 

@@ -127,7 +127,7 @@ coll_plan_write(const struct coll_plan *p, FILE *f)
 
 /* ------------------------------------------------------------------ reading */
 
-struct reader {
+struct plan_reader {
 	struct coll_plan *p;
 	uint64_t step_cap;
 	uint32_t placed, ended, ranks; /* of order, of ends; lists begun */
@@ -150,7 +150,8 @@ number(const char *text, uint64_t *out)
 
 /* KEY=NUMBER of a table. */
 static int
-read_field(const struct reader *r, char *word, void *of, const struct field *fields, size_t count)
+read_field(const struct plan_reader *r, char *word, void *of, const struct field *fields,
+	size_t count)
 {
 	char *value = strchr(word, '=');
 	uint64_t n;
@@ -181,7 +182,7 @@ struct header {
 };
 
 static int
-read_plan(struct reader *r, char **save)
+read_plan(struct plan_reader *r, char **save)
 {
 	static const struct field fields[] = {{"ranks", offsetof(struct header, ranks), 8, 0},
 		{"root", offsetof(struct header, root), 8, 0},
@@ -221,7 +222,7 @@ read_plan(struct reader *r, char **save)
 }
 
 static int
-read_order(struct reader *r, char **save)
+read_order(struct plan_reader *r, char **save)
 {
 	uint64_t rank;
 
@@ -239,7 +240,7 @@ read_order(struct reader *r, char **save)
 }
 
 static int
-read_ends(struct reader *r, char **save)
+read_ends(struct plan_reader *r, char **save)
 {
 	struct coll_plan *p = r->p;
 
@@ -261,7 +262,7 @@ read_ends(struct reader *r, char **save)
 }
 
 static int
-read_rank(struct reader *r, char **save)
+read_rank(struct plan_reader *r, char **save)
 {
 	const char *which = next_word(save);
 	uint64_t rank;
@@ -304,7 +305,7 @@ is_word(struct coll_step *s, const char *word, bool *is_good)
 }
 
 static int
-read_step(struct reader *r, enum coll_op op, char **save)
+read_step(struct plan_reader *r, enum coll_op op, char **save)
 {
 	struct coll_plan *p = r->p;
 	struct coll_step s = {.op = (uint8_t)op};
@@ -337,7 +338,7 @@ read_step(struct reader *r, enum coll_op op, char **save)
 }
 
 static int
-read_line(struct reader *r, char *line)
+read_line(struct plan_reader *r, char *line)
 {
 	char *save = NULL;
 
@@ -413,7 +414,7 @@ first_with(const struct meetings *m, uint32_t peer)
 /* Check that each SEND of x meets a RECV of as many bytes, with COLL_EAGER in both or neither.
  * Return 0, or -EINVAL with a sentence; whether a RECV is left is checked by the caller. */
 static int
-meets(const struct reader *r, const struct coll_blocks *blocks, uint32_t x,
+meets(const struct plan_reader *r, const struct coll_blocks *blocks, uint32_t x,
 	const struct meetings *sends, const struct meetings *recvs)
 {
 	const struct coll_plan *p = r->p;
@@ -441,7 +442,7 @@ meets(const struct reader *r, const struct coll_blocks *blocks, uint32_t x,
 }
 
 static int
-check_meetings(const struct reader *r, const struct coll_blocks blocks[COLL_BUFFERS])
+check_meetings(const struct plan_reader *r, const struct coll_blocks blocks[COLL_BUFFERS])
 {
 	const struct coll_plan *p = r->p;
 	struct meeting *room = calloc(p->step_count + 1, sizeof(*room)), *next = room;
@@ -500,7 +501,7 @@ hash_of(const struct coll_plan *p)
 }
 
 static int
-finish(struct reader *r)
+finish(struct plan_reader *r)
 {
 	struct coll_blocks blocks[COLL_BUFFERS];
 	struct coll_plan *p = r->p;
@@ -534,7 +535,7 @@ finish(struct reader *r)
 int
 coll_plan_read(const char *text, struct coll_plan **out, char *error, uint32_t error_len)
 {
-	struct reader r = {
+	struct plan_reader r = {
 		.p = calloc(1, sizeof(*r.p)),
 		.text = {.error = error, .error_len = error_len},
 	};

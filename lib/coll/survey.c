@@ -340,7 +340,7 @@ int
 survey_measured(struct survey *s, const uint64_t *ns)
 {
 	const uint32_t rounds = survey_rounds(s);
-	const enum phase was = s->phase;
+	const enum survey_phase was = s->phase;
 	int e = 0;
 
 	switch (s->phase) {

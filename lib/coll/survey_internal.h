@@ -17,7 +17,7 @@
 #define NEIGHBOURS  2    /* with whom a host's line is measured again */
 #define NONE        UINT32_MAX
 
-enum phase {
+enum survey_phase {
 	PHASE_PINGS,
 	PHASE_LOAD, /* how long the long blocks are to be */
 	PHASE_LONG,
@@ -41,7 +41,7 @@ struct survey {
 	uint32_t *host_of;  /* [ranks]: or NONE */
 	struct coll_params params;
 	uint64_t target_ns; /* of a round of long blocks */
-	enum phase phase;
+	enum survey_phase phase;
 	uint64_t bytes; /* of a long block */
 	double rate;    /* bytes a ns that a host has been seen to send */
 	/* [hosts * hosts] */

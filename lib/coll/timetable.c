@@ -29,7 +29,7 @@
 #define LANE_ROOT 0
 #define LANE_NEAR (NONE - 1) /* the root's own node: no line is used */
 
-struct lane {
+struct timetable_lane {
 	uint32_t child, sibling; /* the first child, the parent's next one; NONE */
 	double ns_per_byte;
 	double begin_ns; /* when its first block comes, or one of its children's */
@@ -42,7 +42,7 @@ struct lane {
 struct making {
 	const struct coll_task *task;
 	struct coll_timetable *table;
-	struct lane *lanes;
+	struct timetable_lane *lanes;
 	uint32_t lane_count;
 	uint32_t *lane_of; /* [edges]: NONE */
 	uint32_t *way;     /* [vertices]: edges between the root and a place, from the root on */
@@ -86,7 +86,7 @@ add_lane(struct making *m, uint32_t parent, double ns_per_byte)
 {
 	const uint32_t i = m->lane_count++;
 
-	m->lanes[i] = (struct lane){
+	m->lanes[i] = (struct timetable_lane){
 		.child = NONE,
 		.sibling = parent == NONE ? NONE : m->lanes[parent].child,
 		.ns_per_byte = ns_per_byte,
@@ -178,7 +178,7 @@ add_streams(struct making *m, uint32_t lane)
 
 	for (uint32_t i = 0; i < streams; i++) {
 		const double slow = each * streams > slowest ? each * streams : slowest;
-		struct lane *l = &m->lanes[add_lane(m, lane, slow)];
+		struct timetable_lane *l = &m->lanes[add_lane(m, lane, slow)];
 
 		l->is_stream = true;
 		l->clock_ns = l->first_ns = begin;
@@ -189,7 +189,7 @@ add_streams(struct making *m, uint32_t lane)
 static uint32_t
 count_blocks(struct making *m, uint32_t lane)
 {
-	struct lane *l = &m->lanes[lane];
+	struct timetable_lane *l = &m->lanes[lane];
 
 	for (uint32_t c = l->child; c != NONE; c = m->lanes[c].sibling)
 		l->blocks += count_blocks(m, c);
@@ -212,7 +212,7 @@ share_out(struct making *m, uint32_t lane)
 	while (all > rate && blocks > 0 && found) {
 		found = false;
 		for (uint32_t c = m->lanes[lane].child; c != NONE; c = m->lanes[c].sibling) {
-			struct lane *l = &m->lanes[c];
+			struct timetable_lane *l = &m->lanes[c];
 
 			if (!l->is_cut || 1 / l->ns_per_byte > rate / blocks * l->blocks)
 				continue;
@@ -239,7 +239,7 @@ static double left_of(const struct making *m, uint32_t lane, double now, double 
 static double
 carried(const struct making *m, uint32_t lane, double now, double *until)
 {
-	const struct lane *l = &m->lanes[lane];
+	const struct timetable_lane *l = &m->lanes[lane];
 	const double next = now < l->begin_ns ? l->begin_ns : l->clock_ns;
 
 	if (now < next) {
@@ -322,7 +322,7 @@ next_of(const struct making *m, uint32_t lane)
 static void
 time_lane(struct making *m, uint32_t lane)
 {
-	struct lane *l = &m->lanes[lane];
+	struct timetable_lane *l = &m->lanes[lane];
 
 	l->begin_ns = INFINITY;
 	for (uint32_t c = l->child; c != NONE; c = m->lanes[c].sibling) {
@@ -367,12 +367,12 @@ deal_out_streams(struct making *m)
 {
 	for (uint32_t i = 0; i < m->table->count; i++) {
 		struct coll_time *e = &m->table->times[i];
-		struct lane *best = NULL;
+		struct timetable_lane *best = NULL;
 
 		if (e->stream == 0)
 			continue;
 		for (uint32_t c = m->lanes[e->lane].child; c != NONE; c = m->lanes[c].sibling) {
-			struct lane *l = &m->lanes[c];
+			struct timetable_lane *l = &m->lanes[c];
 
 			if (l->is_stream && (best == NULL || l->clock_ns < best->clock_ns))
 				best = l;

@@ -20,14 +20,14 @@
 #define HOST_FORM      "host NAME [message=TIME] [copy=RATE]"
 #define LINK_FORM      "link NAME NAME bandwidth=RATE[/RATE] latency=TIME [stream=RATE]"
 
-struct link {
+struct topology_link {
 	uint32_t a, b;
 	uint64_t bandwidth_bps[2], latency_ns, stream_bps; /* [0]: from a to b */
 };
 
-struct reader {
+struct topology_reader {
 	struct topology *t;
-	struct link *links;
+	struct topology_link *links;
 	uint32_t *talks; /* vertices of each line that says who may talk, then TOPOLOGY_NONE */
 	uint32_t link_count, talk_count;
 	uint32_t vertex_cap, link_cap, talk_cap;
@@ -55,13 +55,13 @@ grow(void *array, uint32_t count, uint32_t *cap, size_t size)
 
 /* Read a number with one of the units of a table {{"K", 1000}, {"M", 1000000}, ...}. Returns false
  * if it is none. */
-struct unit {
+struct topology_unit {
 	const char *name;
 	double factor;
 };
 
 static bool
-number(const char *text, const struct unit *units, uint64_t *out)
+number(const char *text, const struct topology_unit *units, uint64_t *out)
 {
 	char *end;
 	double v = strtod(text, &end);
@@ -80,11 +80,12 @@ number(const char *text, const struct unit *units, uint64_t *out)
 	return false;
 }
 
-static const struct unit rates[] = {{"", 1}, {"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12},
+static const struct topology_unit rates[] = {{"", 1}, {"K", 1e3}, {"M", 1e6}, {"G", 1e9},
+	{"T", 1e12}, {NULL, 0}};
+static const struct topology_unit sizes[] = {{"", 1}, {"K", 1 << 10}, {"M", 1 << 20},
+	{"G", 1 << 30}, {NULL, 0}};
+static const struct topology_unit times[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9},
 	{NULL, 0}};
-static const struct unit sizes[] = {{"", 1}, {"K", 1 << 10}, {"M", 1 << 20}, {"G", 1 << 30},
-	{NULL, 0}};
-static const struct unit times[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {NULL, 0}};
 
 bool
 topology_size(const char *text, uint64_t *out)
@@ -93,14 +94,14 @@ topology_size(const char *text, uint64_t *out)
 }
 
 /* name[first-last]; a plain name stands only for itself */
-struct range {
+struct topology_range {
 	char stem[TOPOLOGY_NAME_MAX];
 	unsigned first, last;
 	bool plain;
 };
 
 static int
-read_range(const struct reader *r, const char *word, struct range *out)
+read_range(const struct topology_reader *r, const char *word, struct topology_range *out)
 {
 	const char *bracket = strchr(word, '[');
 	size_t stem = bracket ? (size_t)(bracket - word) : strlen(word);
@@ -122,7 +123,7 @@ read_range(const struct reader *r, const char *word, struct range *out)
 }
 
 static void
-member(const struct range *range, unsigned i, char *name)
+member(const struct topology_range *range, unsigned i, char *name)
 {
 	if (range->plain)
 		memcpy(name, range->stem, TOPOLOGY_NAME_MAX);
@@ -131,7 +132,8 @@ member(const struct range *range, unsigned i, char *name)
 }
 
 static int
-add_vertex(struct reader *r, const char *name, bool host, const struct topology_vertex *like)
+add_vertex(struct topology_reader *r, const char *name, bool host,
+	const struct topology_vertex *like)
 {
 	struct topology *t = r->t;
 
@@ -166,11 +168,11 @@ read_property(const char *word, bool host, struct topology_vertex *out)
 }
 
 static int
-read_vertices(struct reader *r, char **words, unsigned n, bool host)
+read_vertices(struct topology_reader *r, char **words, unsigned n, bool host)
 {
 	char name[TOPOLOGY_NAME_MAX];
 	struct topology_vertex like = {0};
-	struct range range;
+	struct topology_range range;
 	int e;
 
 	if (n < 2 || n > (host ? 4u : 3u))
@@ -193,9 +195,9 @@ read_vertices(struct reader *r, char **words, unsigned n, bool host)
 }
 
 static int
-add_link(struct reader *r, const char *a, const char *b, const struct link *like)
+add_link(struct topology_reader *r, const char *a, const char *b, const struct topology_link *like)
 {
-	struct link l = *like;
+	struct topology_link l = *like;
 
 	l.a = find(r->t, a);
 	l.b = find(r->t, b);
@@ -224,11 +226,11 @@ bandwidths(char *text, uint64_t out[2])
 }
 
 static int
-read_link(struct reader *r, char **words, unsigned n)
+read_link(struct topology_reader *r, char **words, unsigned n)
 {
 	char name[TOPOLOGY_NAME_MAX];
-	struct link l = {0};
-	struct range range;
+	struct topology_link l = {0};
+	struct topology_range range;
 	int e;
 
 	if (n < 5 || n > 6)
@@ -261,7 +263,7 @@ read_link(struct reader *r, char **words, unsigned n)
 }
 
 static int
-add_talk(struct reader *r, uint32_t vertex)
+add_talk(struct topology_reader *r, uint32_t vertex)
 {
 	r->talks = grow(r->talks, r->talk_count, &r->talk_cap, sizeof(*r->talks));
 	if (r->talks == NULL)
@@ -271,10 +273,10 @@ add_talk(struct reader *r, uint32_t vertex)
 }
 
 static int
-read_talk(struct reader *r, char **words, unsigned n)
+read_talk(struct topology_reader *r, char **words, unsigned n)
 {
 	char name[TOPOLOGY_NAME_MAX];
-	struct range range;
+	struct topology_range range;
 	int e = 0;
 
 	if (n < 2)
@@ -294,7 +296,7 @@ read_talk(struct reader *r, char **words, unsigned n)
 }
 
 static int
-read_line(struct reader *r, char *line)
+read_line(struct topology_reader *r, char *line)
 {
 	char *words[WORDS_MAX], *save = NULL;
 	unsigned n = 0;
@@ -320,7 +322,7 @@ read_line(struct reader *r, char *line)
 
 /* Make two edges of each link, and put those of a vertex next to each other. */
 static int
-make_edges(struct reader *r)
+make_edges(struct topology_reader *r)
 {
 	struct topology *t = r->t;
 	uint32_t at = 0;
@@ -337,7 +339,7 @@ make_edges(struct reader *r)
 	for (uint32_t v = 0; v < t->vertex_count; v++) {
 		t->vertices[v].first_edge = at;
 		for (uint32_t i = 0; i < r->link_count; i++) {
-			const struct link *l = &r->links[i];
+			const struct topology_link *l = &r->links[i];
 
 			if (l->a != v && l->b != v)
 				continue;
@@ -388,7 +390,7 @@ make_routes_to(struct topology *t, uint32_t node, uint32_t *queue)
 }
 
 static int
-make_routes(struct reader *r)
+make_routes(struct topology_reader *r)
 {
 	struct topology *t = r->t;
 	uint32_t *queue = calloc(t->vertex_count + 1, sizeof(*queue));
@@ -432,7 +434,7 @@ add_nodes(const struct topology *t, uint32_t vertex, uint64_t *nodes)
 
 /* Set who may talk to whom, line by line. Return 0 or -ENOMEM. */
 static int
-make_talks(struct reader *r)
+make_talks(struct topology_reader *r)
 {
 	struct topology *t = r->t;
 	const uint32_t words = topology_talk_words(t);
@@ -459,7 +461,7 @@ make_talks(struct reader *r)
 }
 
 static int
-check(struct reader *r)
+check(struct topology_reader *r)
 {
 	const struct topology *t = r->t;
 
@@ -483,7 +485,7 @@ check(struct reader *r)
 }
 
 static int
-read_lines(struct reader *r, const char *text)
+read_lines(struct topology_reader *r, const char *text)
 {
 	char line[LINE_MAX_BYTES];
 	int e = 0;
@@ -506,7 +508,7 @@ read_lines(struct reader *r, const char *text)
 int
 topology_parse(const char *text, struct topology **out, char *error, uint32_t error_len)
 {
-	struct reader r = {
+	struct topology_reader r = {
 		.t = calloc(1, sizeof(*r.t)),
 		.text = {.error = error, .error_len = error_len},
 	};

@@ -31,7 +31,7 @@
 #define RUNS_MAX  32
 
 /* Parents by place, in one tree or, for halves of the vector, in two. */
-struct shape {
+struct tree_shape {
 	uint32_t n, halves;
 	bool both;           /* a reduce and a bcast, at the same time */
 	uint16_t *parent[2]; /* of place 0: 0 */
@@ -43,11 +43,11 @@ struct shape {
 };
 
 static bool
-shape_make(struct shape *s, struct coll_builder *b, uint32_t halves)
+shape_make(struct tree_shape *s, struct coll_builder *b, uint32_t halves)
 {
 	const uint32_t n = b->task->ranks;
 
-	*s = (struct shape){
+	*s = (struct tree_shape){
 		.n = n,
 		.halves = halves,
 		.children = calloc(n, sizeof(*s->children)),
@@ -66,7 +66,7 @@ shape_make(struct shape *s, struct coll_builder *b, uint32_t halves)
 }
 
 static void
-shape_end(struct shape *s)
+shape_end(struct tree_shape *s)
 {
 	for (uint32_t h = 0; h < 2; h++) {
 		free(s->parent[h]);
@@ -87,7 +87,7 @@ is_same_cluster(const struct coll_builder *b, uint32_t p, uint32_t q)
 
 /* Let a place be fed by another one in one of the trees; in a reduce, it feeds that one. */
 static void
-adopt(struct coll_builder *b, struct shape *s, uint32_t half, uint32_t child, uint32_t parent)
+adopt(struct coll_builder *b, struct tree_shape *s, uint32_t half, uint32_t child, uint32_t parent)
 {
 	s->parent[half][child] = (uint16_t)parent;
 	s->children[parent]++;
@@ -96,7 +96,7 @@ adopt(struct coll_builder *b, struct shape *s, uint32_t half, uint32_t child, ui
 
 /* Put the places into the lists of those that feed them, in order. */
 static void
-list_kids(struct shape *s)
+list_kids(struct tree_shape *s)
 {
 	for (uint32_t h = 0; h < s->halves; h++) {
 		uint32_t *from = s->kids_from[h];
@@ -157,7 +157,7 @@ second_number(uint32_t place, uint32_t m)
 
 /* Make two trees below place `first` over the m places after it. */
 static void
-two_trees(struct coll_builder *b, struct shape *s, uint32_t first, uint32_t m)
+two_trees(struct coll_builder *b, struct tree_shape *s, uint32_t first, uint32_t m)
 {
 	for (uint32_t i = 1; i <= m; i++) {
 		const uint32_t above = in_order_parent(second_number(i, m), m);
@@ -170,7 +170,7 @@ two_trees(struct coll_builder *b, struct shape *s, uint32_t first, uint32_t m)
 /* Return which of the places first .. last can send one more half: the one with the fewest children
  * in both trees. */
 static uint32_t
-with_least_children(const struct shape *s, uint32_t first, uint32_t last)
+with_least_children(const struct tree_shape *s, uint32_t first, uint32_t last)
 {
 	uint32_t best = first;
 
@@ -182,20 +182,20 @@ with_least_children(const struct shape *s, uint32_t first, uint32_t last)
 /* ------------------------------------------------------------------ steps */
 
 /* Blocks that go through one of the trees together. */
-struct run {
+struct tree_run {
 	uint32_t block, blocks;
 	uint32_t tree;
 	bool eager;
 };
 
 /* Return run i of the `runs` into which all blocks are cut; runs take turns in the trees. */
-static struct run
+static struct tree_run
 run_of(const struct coll_builder *b, uint32_t i, uint32_t runs, uint32_t trees)
 {
 	const uint32_t n = b->task->ranks, first = (uint32_t)((uint64_t)n * i / runs);
 	const uint32_t blocks = (uint32_t)((uint64_t)n * (i + 1) / runs) - first;
 
-	return (struct run){first, blocks, i % trees, coll_run_is_eager(b, blocks)};
+	return (struct tree_run){first, blocks, i % trees, coll_run_is_eager(b, blocks)};
 }
 
 /* Return into how many runs blocks are cut: so many that place 0 sends nearly as early as it gets
@@ -213,10 +213,10 @@ count_runs(const struct coll_builder *b)
 }
 
 /* Return a half of a vector as a run. */
-static struct run
+static struct tree_run
 half_of(const struct coll_builder *b, uint32_t half)
 {
-	return (struct run){half, 1, half, coll_is_eager(b)};
+	return (struct tree_run){half, 1, half, coll_is_eager(b)};
 }
 
 /* Return the pace of one of so many streams from a place to another one, which share the line
@@ -232,8 +232,8 @@ pace_of_streams(const struct coll_builder *b, uint32_t from, uint32_t to, uint32
 
 /* whole: the step by which place 0 has the run in OUT. */
 static void
-bcast_place(struct coll_builder *b, const struct shape *s, uint32_t p, const struct run *run,
-	uint16_t whole)
+bcast_place(struct coll_builder *b, const struct tree_shape *s, uint32_t p,
+	const struct tree_run *run, uint16_t whole)
 {
 	const uint16_t *order = b->plan->order;
 	const uint32_t *from = s->kids_from[run->tree];
@@ -262,13 +262,13 @@ bcast_place(struct coll_builder *b, const struct shape *s, uint32_t p, const str
 }
 
 /* The steps that a place's sums are made of. */
-struct sums {
+struct tree_sums {
 	uint16_t got[COLL_AREAS_MAX]; /* the last RECV to each area */
 	uint16_t sent[2];             /* the last SEND in each tree: one at a time keeps its pace */
 };
 
 static void
-sums_begin(struct sums *u)
+sums_begin(struct tree_sums *u)
 {
 	u->sent[0] = u->sent[1] = COLL_NONE;
 	for (uint32_t i = 0; i < COLL_AREAS_MAX; i++)
@@ -277,7 +277,7 @@ sums_begin(struct sums *u)
 
 /* Combine what came from a child: into OUT, or with the own part into the first child's scratch. */
 static uint16_t
-combine(struct coll_builder *b, uint32_t p, const struct run *run, bool in_out, uint16_t got,
+combine(struct coll_builder *b, uint32_t p, const struct tree_run *run, bool in_out, uint16_t got,
 	uint16_t first, uint16_t sum)
 {
 	struct coll_step c = coll_local(COLL_REDUCE, COLL_SCRATCH, COLL_OUT, run->block,
@@ -303,8 +303,8 @@ combine(struct coll_builder *b, uint32_t p, const struct run *run, bool in_out, 
 /* Receive a run from place c into an area. Each child has one, those of the second tree behind
  * those of the first; runs take turns in it. Return the step. */
 static uint16_t
-recv_to_area(struct coll_builder *b, uint32_t p, uint32_t c, const struct run *run, uint32_t area,
-	struct sums *u)
+recv_to_area(struct coll_builder *b, uint32_t p, uint32_t c, const struct tree_run *run,
+	uint32_t area, struct tree_sums *u)
 {
 	const uint32_t rank = b->plan->order[p];
 	struct coll_step r = coll_recv(b->plan->order[c], COLL_SCRATCH, run->block, run->blocks);
@@ -324,8 +324,8 @@ recv_to_area(struct coll_builder *b, uint32_t p, uint32_t c, const struct run *r
 /* Send what a place has of the sum, from the first child's scratch or, if it is a leaf, its own
  * part. Return the step. */
 static uint16_t
-send_sum(struct coll_builder *b, uint32_t p, uint32_t to, const struct run *run, uint16_t first,
-	uint16_t sum, uint16_t last, uint32_t pace)
+send_sum(struct coll_builder *b, uint32_t p, uint32_t to, const struct tree_run *run,
+	uint16_t first, uint16_t sum, uint16_t last, uint32_t pace)
 {
 	struct coll_step x = coll_send(b->plan->order[to],
 		first == COLL_NONE ? COLL_IN : COLL_SCRATCH, run->block, run->blocks);
@@ -342,8 +342,8 @@ send_sum(struct coll_builder *b, uint32_t p, uint32_t to, const struct run *run,
  * (in_out, at place 0), or in *first's scratch, as all others have it. COLL_NONE: it is a leaf,
  * which has its own part alone. */
 static uint16_t
-reduce_place(struct coll_builder *b, const struct shape *s, uint32_t p, const struct run *run,
-	bool in_out, struct sums *u, uint16_t *first)
+reduce_place(struct coll_builder *b, const struct tree_shape *s, uint32_t p,
+	const struct tree_run *run, bool in_out, struct tree_sums *u, uint16_t *first)
 {
 	const uint32_t *from = s->kids_from[run->tree], parent = s->parent[run->tree][p];
 	uint16_t sum = in_out ? coll_add_own(b, b->plan->order[0], run->block) : COLL_NONE;
@@ -368,7 +368,7 @@ reduce_place(struct coll_builder *b, const struct shape *s, uint32_t p, const st
 /* ------------------------------------------------------------------ shapes */
 
 static void
-binomial(struct coll_builder *b, struct shape *s)
+binomial(struct coll_builder *b, struct tree_shape *s)
 {
 	if (!shape_make(s, b, 1))
 		return;
@@ -377,7 +377,7 @@ binomial(struct coll_builder *b, struct shape *s)
 }
 
 static void
-chain(struct coll_builder *b, struct shape *s)
+chain(struct coll_builder *b, struct tree_shape *s)
 {
 	if (!shape_make(s, b, 1))
 		return;
@@ -389,7 +389,7 @@ chain(struct coll_builder *b, struct shape *s)
 enum feeder { BY_LAST, BY_ROOT, BY_ROOTS_CLUSTER };
 
 static void
-trees_of_clusters(struct coll_builder *b, struct shape *s, enum feeder by)
+trees_of_clusters(struct coll_builder *b, struct tree_shape *s, enum feeder by)
 {
 	/* of the cluster that feeds */
 	uint32_t from = 0, to = 0;
@@ -409,26 +409,26 @@ trees_of_clusters(struct coll_builder *b, struct shape *s, enum feeder by)
 }
 
 static void
-two_trees_each(struct coll_builder *b, struct shape *s)
+two_trees_each(struct coll_builder *b, struct tree_shape *s)
 {
 	trees_of_clusters(b, s, BY_LAST);
 }
 
 static void
-two_level(struct coll_builder *b, struct shape *s)
+two_level(struct coll_builder *b, struct tree_shape *s)
 {
 	trees_of_clusters(b, s, BY_ROOT);
 }
 
 static void
-spread(struct coll_builder *b, struct shape *s)
+spread(struct coll_builder *b, struct tree_shape *s)
 {
 	trees_of_clusters(b, s, BY_ROOTS_CLUSTER);
 }
 
 /* Make the shape of an overlay's tree. */
 static void
-overlay(struct coll_builder *b, struct shape *s)
+overlay(struct coll_builder *b, struct tree_shape *s)
 {
 	if (!shape_make(s, b, 1))
 		return;
@@ -438,10 +438,10 @@ overlay(struct coll_builder *b, struct shape *s)
 
 /* ------------------------------------------------------------------ generators */
 
-typedef void (*shape_of)(struct coll_builder *b, struct shape *s);
+typedef void (*shape_of)(struct coll_builder *b, struct tree_shape *s);
 
 static void
-shape_by(struct coll_builder *b, struct shape *s, shape_of make)
+shape_by(struct coll_builder *b, struct tree_shape *s, shape_of make)
 {
 	make(b, s);
 	if (b->error == 0)
@@ -451,12 +451,12 @@ shape_by(struct coll_builder *b, struct shape *s, shape_of make)
 static void
 bcast_over(struct coll_builder *b, shape_of make)
 {
-	struct shape s;
+	struct tree_shape s;
 
 	shape_by(b, &s, make);
 	for (uint32_t p = 0; p < s.n && b->error == 0; p++) {
 		for (uint32_t h = 0; h < s.halves; h++) {
-			const struct run run = half_of(b, h);
+			const struct tree_run run = half_of(b, h);
 
 			bcast_place(b, &s, p, &run,
 				p == 0 ? coll_add_own(b, b->plan->order[0], h) : COLL_NONE);
@@ -469,8 +469,8 @@ bcast_over(struct coll_builder *b, shape_of make)
 static void
 reduce_and_bcast(struct coll_builder *b, shape_of make, bool bcast)
 {
-	struct shape s;
-	struct sums u;
+	struct tree_shape s;
+	struct tree_sums u;
 
 	shape_by(b, &s, make);
 	s.both = bcast;
@@ -479,12 +479,12 @@ reduce_and_bcast(struct coll_builder *b, shape_of make, bool bcast)
 
 		sums_begin(&u);
 		for (uint32_t h = 0; h < s.halves; h++) {
-			const struct run run = half_of(b, h);
+			const struct tree_run run = half_of(b, h);
 
 			whole[h] = reduce_place(b, &s, p, &run, p == 0, &u, &first);
 		}
 		for (uint32_t h = 0; bcast && h < s.halves; h++) {
-			const struct run run = half_of(b, h);
+			const struct tree_run run = half_of(b, h);
 
 			bcast_place(b, &s, p, &run, whole[h]);
 		}
@@ -511,7 +511,7 @@ allgather_over(struct coll_builder *b, shape_of make)
 {
 	const uint32_t n = b->task->ranks, runs = count_runs(b);
 	uint16_t *got = calloc(n, sizeof(*got));
-	struct shape s;
+	struct tree_shape s;
 
 	shape_by(b, &s, make);
 	if (got == NULL)
@@ -524,7 +524,7 @@ allgather_over(struct coll_builder *b, shape_of make)
 		if (p > 0)
 			coll_add_own(b, b->plan->order[p], p);
 		for (uint32_t i = 0; i < runs; i++) {
-			const struct run run = run_of(b, i, runs, s.halves);
+			const struct tree_run run = run_of(b, i, runs, s.halves);
 			uint16_t whole = p == 0 ? got[run.block] : COLL_NONE;
 
 			for (uint32_t k = 1; p == 0 && k < run.blocks; k++)
@@ -544,8 +544,8 @@ reduce_scatter_over(struct coll_builder *b, shape_of make)
 {
 	const uint32_t n = b->task->ranks;
 	const uint16_t *order = b->plan->order;
-	struct shape s;
-	struct sums u;
+	struct tree_shape s;
+	struct tree_sums u;
 
 	shape_by(b, &s, make);
 	for (uint32_t p = 0; p < n && b->error == 0; p++) {
@@ -553,7 +553,7 @@ reduce_scatter_over(struct coll_builder *b, shape_of make)
 
 		sums_begin(&u);
 		for (uint32_t i = 0; i < n; i++) {
-			const struct run run = {i, 1, i % s.halves, false};
+			const struct tree_run run = {i, 1, i % s.halves, false};
 
 			const uint16_t sum = reduce_place(b, &s, p, &run, p == 0 && i == 0, &u,
 				&first);
@@ -573,8 +573,8 @@ reduce_scatter_over(struct coll_builder *b, shape_of make)
 /* Send a block that is whole at place 0 by step `sum`, in the scratch of step `first`, on its way
  * down the tree to its rank, as far as place p has to do with it. */
 static void
-send_down(struct coll_builder *b, const struct shape *s, uint32_t p, const struct run *run,
-	uint16_t first, uint16_t sum, struct sums *u)
+send_down(struct coll_builder *b, const struct tree_shape *s, uint32_t p,
+	const struct tree_run *run, uint16_t first, uint16_t sum, struct tree_sums *u)
 {
 	const uint16_t *order = b->plan->order;
 	const uint32_t area = s->kids_from[0][p + 1] - s->kids_from[0][p];
@@ -599,14 +599,14 @@ send_down(struct coll_builder *b, const struct shape *s, uint32_t p, const struc
 void
 coll_reduce_scatter_overlay(struct coll_builder *b)
 {
-	struct shape s;
-	struct sums u;
+	struct tree_shape s;
+	struct tree_sums u;
 
 	shape_by(b, &s, overlay);
 	for (uint32_t p = 0; p < s.n && b->error == 0; p++) {
 		sums_begin(&u);
 		for (uint32_t i = 0; i < s.n; i++) {
-			const struct run run = {i, 1, 0, false};
+			const struct tree_run run = {i, 1, 0, false};
 			uint16_t first;
 			const uint16_t sum = reduce_place(b, &s, p, &run, p == 0 && i == 0, &u,
 				&first);

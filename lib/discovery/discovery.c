@@ -319,7 +319,7 @@ new_claim(struct discovery *d, const struct discovery_record *r, enum claim_kind
 	}
 }
 
-enum verdict {
+enum claim_verdict {
 	ACCEPTED,
 	WAITS, /* the holder of the number is asked */
 	REFUSED,
@@ -334,7 +334,7 @@ yields(uint32_t holder_ms, uint32_t other_ms)
 }
 
 /* Judge what a node tells of itself: whether it has its number. */
-static enum verdict
+static enum claim_verdict
 hear(struct discovery *d, const struct discovery_record *r, uint64_t now)
 {
 	const struct entry *e = &d->nodes[r->number];
@@ -374,7 +374,7 @@ hear_of(struct discovery *d, const struct discovery_record *r, uint64_t now)
 /* ------------------------------------------------------------------ what comes in */
 
 /* The one that was asked with a nonce. */
-struct asked {
+struct nonce_asked {
 	struct contact *contact; /* NULL: nobody */
 	const struct discovery_addr *at;
 	uint64_t *due;
@@ -382,10 +382,10 @@ struct asked {
 	uint32_t index;
 };
 
-static struct asked
+static struct nonce_asked
 asked(struct discovery *d, uint64_t nonce, const struct discovery_addr *from)
 {
-	struct asked a = {
+	struct nonce_asked a = {
 		.kind = (enum nonce_kind)(nonce >> NONCE_KIND_SHIFT),
 		.index = nonce_index(nonce),
 	};
@@ -416,7 +416,7 @@ asked(struct discovery *d, uint64_t nonce, const struct discovery_addr *from)
 }
 
 static void
-answered(struct discovery *d, const struct asked *a, const struct discovery_addr *from,
+answered(struct discovery *d, const struct nonce_asked *a, const struct discovery_addr *from,
 	uint64_t now)
 {
 	struct seed *s = a->kind == NONCE_SEED ? &d->seeds[a->index] : NULL;
@@ -440,7 +440,7 @@ in_join(struct discovery *d, const struct discovery_head *h, struct discovery_re
 
 	if (r->number == own.number && r->generation == own.generation) {
 		/* a seed that is this node itself */
-		const struct asked a = asked(d, h->nonce, from);
+		const struct nonce_asked a = asked(d, h->nonce, from);
 
 		if (a.contact != NULL && a.kind == NONCE_SEED) {
 			*a.due = NEVER;
@@ -471,7 +471,7 @@ in_join(struct discovery *d, const struct discovery_head *h, struct discovery_re
 			say(d, from, DISCOVERY_NO, h->nonce, 0, 0, &own);
 		return;
 	}
-	const enum verdict v = hear(d, r, now);
+	const enum claim_verdict v = hear(d, r, now);
 
 	if (v == ACCEPTED)
 		send_table(d, from, h->nonce, h->flags & DISCOVERY_WANTS, now);
@@ -484,7 +484,7 @@ in_table(struct discovery *d, const struct discovery_head *h, struct discovery_r
 	const struct discovery_addr *from, const uint8_t *bytes, uint32_t len, uint32_t at,
 	uint64_t now)
 {
-	const struct asked a = asked(d, h->nonce, from);
+	const struct nonce_asked a = asked(d, h->nonce, from);
 
 	if (a.contact == NULL || r->number >= d->config.nodes_max ||
 		r->number == d->config.self.number)
@@ -609,7 +609,7 @@ static void
 in_short(struct discovery *d, const struct discovery_head *h, const struct discovery_addr *from,
 	uint64_t now)
 {
-	const struct asked a = asked(d, h->nonce, from);
+	const struct nonce_asked a = asked(d, h->nonce, from);
 	const struct discovery_record at = {.at = *from};
 
 	if (a.contact == NULL)

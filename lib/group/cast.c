@@ -34,7 +34,7 @@ casts_init(struct groups *g)
 
 /* ------------------------------------------------------------------ sending */
 
-static inline struct chunk *
+static inline struct group_chunk *
 chunk_of(struct membership *m, uint32_t number)
 {
 	return &m->cast.chunks[number % WIRE_CHUNKS_OPEN];
@@ -120,7 +120,7 @@ static bool
 begin_chunk(struct groups *g, struct membership *m)
 {
 	struct cast *c = &m->cast;
-	struct chunk *k = chunk_of(m, c->number + 1);
+	struct group_chunk *k = chunk_of(m, c->number + 1);
 	const uint32_t left = c->frames - c->next, half = c->window / 2;
 	const uint32_t words = BITS_WORDS(m->count);
 	uint32_t n = half < WIRE_CHUNK_MAX ? half : WIRE_CHUNK_MAX;
@@ -128,7 +128,7 @@ begin_chunk(struct groups *g, struct membership *m)
 	n = left < n ? left : n;
 	if (n == 0 || k->frames != 0 || (c->out != 0 && c->out + n > c->window))
 		return false;
-	*k = (struct chunk){
+	*k = (struct group_chunk){
 		.frames = (uint8_t)n,
 		.number = ++c->number,
 		.first = c->next,
@@ -161,16 +161,16 @@ begin_chunk(struct groups *g, struct membership *m)
 }
 
 /* Return the chunk whose frames are being sent, or NULL. */
-static struct chunk *
+static struct group_chunk *
 unsent(struct membership *m)
 {
-	struct chunk *k = chunk_of(m, m->cast.number);
+	struct group_chunk *k = chunk_of(m, m->cast.number);
 
 	return k->frames != 0 && k->sent < k->frames ? k : NULL;
 }
 
 static void
-write_head(const struct membership *m, const struct chunk *k, struct group_cast_frame *f,
+write_head(const struct membership *m, const struct group_chunk *k, struct group_cast_frame *f,
 	uint64_t at)
 {
 	const uint32_t words = BITS_WORDS(m->count);
@@ -209,7 +209,7 @@ groups_cast_tx(struct groups *g, struct group_cast_frame *out, uint64_t now)
 
 			if (unsent(m) == NULL && !begin_chunk(g, m))
 				continue;
-			struct chunk *k = unsent(m);
+			struct group_chunk *k = unsent(m);
 			const uint64_t offset = (uint64_t)(k->first + k->sent) * p->unit;
 			const uint64_t left = p->len - offset;
 
@@ -234,7 +234,7 @@ groups_cast_tx(struct groups *g, struct group_cast_frame *out, uint64_t now)
 
 /* End a chunk for which all have answered, or are gone, and set the window by what was lost. */
 static void
-chunk_ends(struct groups *g, struct membership *m, struct chunk *k)
+chunk_ends(struct groups *g, struct membership *m, struct group_chunk *k)
 {
 	struct cast *c = &m->cast;
 
@@ -256,7 +256,8 @@ chunk_ends(struct groups *g, struct membership *m, struct chunk *k)
 }
 
 static void
-has_answered(struct groups *g, struct membership *m, struct chunk *k, uint16_t rank, uint64_t lacks)
+has_answered(struct groups *g, struct membership *m, struct group_chunk *k, uint16_t rank,
+	uint64_t lacks)
 {
 	const uint64_t all = chunk_bits(k->frames);
 
@@ -274,18 +275,18 @@ has_answered(struct groups *g, struct membership *m, struct chunk *k, uint16_t r
 }
 
 static inline bool
-awaits(const struct chunk *k, uint16_t rank)
+awaits(const struct group_chunk *k, uint16_t rank)
 {
 	return k->frames != 0 && k->awaited != 0 && k->waits[rank / 64] >> rank % 64 & 1;
 }
 
-const struct chunk *
+const struct group_chunk *
 cast_awaits(const struct membership *m, uint16_t rank)
 {
-	const struct chunk *oldest = NULL;
+	const struct group_chunk *oldest = NULL;
 
 	for (unsigned i = 0; i < WIRE_CHUNKS_OPEN; i++) {
-		const struct chunk *k = &m->cast.chunks[i];
+		const struct group_chunk *k = &m->cast.chunks[i];
 
 		if (awaits(k, rank) && k->sent == k->frames &&
 			(oldest == NULL || (int32_t)(k->number - oldest->number) < 0))
@@ -298,7 +299,7 @@ bool
 cast_result(struct groups *g, struct membership *m, struct group_result *out)
 {
 	for (unsigned i = 0; i < WIRE_CHUNKS_OPEN; i++) {
-		struct chunk *k = &m->cast.chunks[i];
+		struct group_chunk *k = &m->cast.chunks[i];
 
 		if (k->frames == 0 || k->awaited != 0)
 			continue;
@@ -546,7 +547,7 @@ void
 cast_message(struct groups *g, struct membership *m, uint16_t from, const struct wire_group *h)
 {
 	const uint32_t number = wire_be32(h->number), frames = wire_be32(h->b);
-	struct chunk *k = chunk_of(m, number);
+	struct group_chunk *k = chunk_of(m, number);
 
 	if (h->op == WIRE_G_GOT && from != m->rank && k->number == number && awaits(k, from)) {
 		has_answered(g, m, k, from, wire_group_wide(h));
@@ -600,7 +601,7 @@ static void
 rounds(struct groups *g, struct membership *m, uint64_t now)
 {
 	for (unsigned i = 0; i < WIRE_CHUNKS_OPEN; i++) {
-		struct chunk *k = &m->cast.chunks[i];
+		struct group_chunk *k = &m->cast.chunks[i];
 
 		if (k->frames == 0 || k->awaited == 0 || now < k->round_at)
 			continue;
@@ -635,7 +636,7 @@ casts_deadline(const struct groups *g)
 		const struct cast *c = &g->memberships[i].cast;
 
 		for (unsigned j = 0; j < WIRE_CHUNKS_OPEN; j++) {
-			const struct chunk *k = &c->chunks[j];
+			const struct group_chunk *k = &c->chunks[j];
 
 			if (k->frames != 0 && k->awaited != 0 && k->round_at < first)
 				first = k->round_at;

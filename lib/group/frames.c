@@ -105,7 +105,7 @@ by_member(const struct groups *g, const struct membership *m, struct group_frame
 		f->message.other = wire_be16(rank);
 		break;
 	case OWES_ROUND: {
-		const struct chunk *k = cast_awaits(m, rank);
+		const struct group_chunk *k = cast_awaits(m, rank);
 
 		begin(g, m, f, WIRE_G_ROUND, rank);
 		if (k == NULL)
@@ -157,7 +157,7 @@ by_turn(const struct groups *g, const struct membership *m, struct group_frame *
 		[OWES_BUSY] = WIRE_G_BUSY,
 		[OWES_QUERY] = WIRE_G_QUERY,
 	};
-	const struct turn *t = &m->turns[f->index];
+	const struct group_turn *t = &m->turns[f->index];
 	const uint16_t rank = (uint16_t)(f->index % m->count);
 	const uint32_t l = thing_at(m, f->index);
 
@@ -183,7 +183,7 @@ by_share(const struct groups *g, const struct membership *m, struct group_frame 
 		[OWES_HELD] = WIRE_G_HELD,
 		[OWES_COPIED] = WIRE_G_COPIED,
 	};
-	const struct share *s = &m->shares[f->index];
+	const struct group_share *s = &m->shares[f->index];
 
 	f->what = lowest(s->owes);
 	begin(g, m, f, ops[f->what], manager_of(m, f->index));

@@ -160,7 +160,7 @@ struct lock {
 #define OWES_QUERY 0x08u
 
 /* The turn of a member at a lock that is managed here. */
-struct turn {
+struct group_turn {
 	uint32_t ticket;
 	uint16_t next; /* rank behind it, or NO_RANK */
 	uint8_t owes;
@@ -196,7 +196,7 @@ enum share_state {
 #define TELLS_UNSUBSCRIBED 0x02u
 
 /* A region as one member knows it. */
-struct share {
+struct group_share {
 	uint8_t state; /* enum share_state */
 	uint8_t owes;
 	uint8_t tells;             /* TELLS_*: the client */
@@ -272,7 +272,7 @@ struct mark {
 };
 
 /* A chunk that is sent. */
-struct chunk {
+struct group_chunk {
 	uint8_t frames;         /* 0: this chunk is free */
 	uint8_t sent;           /* frames */
 	bool lacked;            /* somebody lost a good part of it */
@@ -290,11 +290,11 @@ struct cast {
 	bool runs;
 	bool lost; /* the group has ended meanwhile: it is not known who has what */
 	struct group_cast p;
-	uint32_t frames, next;                 /* next: the first one that is in no chunk yet */
-	uint32_t window, out;                  /* frames that may be under way; that are */
-	uint32_t number;                       /* of the last chunk */
-	struct chunk chunks[WIRE_CHUNKS_OPEN]; /* that with number n: n % WIRE_CHUNKS_OPEN */
-	uint64_t *set;                         /* receivers' ranks */
+	uint32_t frames, next; /* next: the first one that is in no chunk yet */
+	uint32_t window, out;  /* frames that may be under way; that are */
+	uint32_t number;       /* of the last chunk */
+	struct group_chunk chunks[WIRE_CHUNKS_OPEN]; /* that with number n: n % WIRE_CHUNKS_OPEN */
+	uint64_t *set;                               /* receivers' ranks */
 };
 
 /* ------------------------------------------------------------------ memberships */
@@ -375,11 +375,11 @@ struct membership {
 	uint64_t *owing;    /* members with owes */
 	struct lock *locks; /* by number */
 	uint64_t *locks_owing, *locks_telling;
-	struct queue *queues; /* of lock l: l / count, if it is managed here */
-	struct turn *turns;   /* of lock l and rank r: l / count * count + r */
+	struct queue *queues;     /* of lock l: l / count, if it is managed here */
+	struct group_turn *turns; /* of lock l and rank r: l / count * count + r */
 	uint64_t *turns_owing;
-	struct share *shares;  /* by number of the region */
-	uint32_t *directories; /* of each region `words` of 32 ranks: who shares it */
+	struct group_share *shares; /* by number of the region */
+	uint32_t *directories;      /* of each region `words` of 32 ranks: who shares it */
 	uint32_t words;
 	uint64_t *shares_owing, *shares_telling, *shares_copying;
 	struct share_home *homes; /* of region r: r / count, if its home is here */
@@ -651,7 +651,7 @@ void cast_group_ended(struct groups *g, struct membership *m);
 /* Send and take no frames any more for the membership. */
 void cast_over(struct groups *g, struct membership *m);
 /* Return the oldest chunk that is sent and that the member has not answered for, or NULL. */
-const struct chunk *cast_awaits(const struct membership *m, uint16_t rank);
+const struct group_chunk *cast_awaits(const struct membership *m, uint16_t rank);
 /* Note that the answer for that mark is on its way, or is not needed, and free the mark. */
 void cast_answered(struct groups *g, struct membership *m, uint16_t mark);
 void casts_tick(struct groups *g, uint64_t now);

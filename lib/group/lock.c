@@ -31,7 +31,7 @@ queue_of(const struct membership *m, uint32_t l)
 	return &m->queues[l / m->count];
 }
 
-static struct turn *
+static struct group_turn *
 turn_of(const struct membership *m, uint32_t l, uint16_t rank)
 {
 	return &m->turns[index_of(m, l, rank)];
@@ -52,7 +52,7 @@ static bool
 pop(struct membership *m, uint32_t l)
 {
 	struct queue *q = queue_of(m, l);
-	struct turn *t = turn_of(m, l, q->head);
+	struct group_turn *t = turn_of(m, l, q->head);
 	bool untold = t->owes & OWES_NEXT;
 
 	q->head = t->next;
@@ -113,13 +113,13 @@ asked_for(struct groups *g, struct membership *m, uint16_t from, uint32_t l, uin
 	bool tries)
 {
 	struct queue *q = queue_of(m, l);
-	struct turn *t = turn_of(m, l, from);
+	struct group_turn *t = turn_of(m, l, from);
 
 	if (t->queued) {
 		count(g, GROUP_BAD_MESSAGES);
 		return;
 	}
-	*t = (struct turn){.ticket = ticket, .next = NO_RANK};
+	*t = (struct group_turn){.ticket = ticket, .next = NO_RANK};
 	if (tries && q->head != NO_RANK) {
 		owe_turn(g, m, l, from, OWES_BUSY);
 		return;
@@ -130,7 +130,7 @@ asked_for(struct groups *g, struct membership *m, uint16_t from, uint32_t l, uin
 		give(g, m, l);
 		return;
 	}
-	struct turn *before = turn_of(m, l, q->tail);
+	struct group_turn *before = turn_of(m, l, q->tail);
 
 	before->next = from;
 	if (!before->dead)
@@ -145,7 +145,7 @@ turn_ended(struct groups *g, struct membership *m, uint16_t from, uint32_t l, ui
 	bool handed_on, bool dead)
 {
 	struct queue *q = queue_of(m, l);
-	const struct turn *t = turn_of(m, l, from);
+	const struct group_turn *t = turn_of(m, l, from);
 	bool untold = false, last;
 
 	if (!t->queued || t->ticket != ticket)
@@ -366,7 +366,7 @@ lock_member_gone(struct groups *g, struct membership *m, uint16_t rank)
 		}
 		if (manager_of(m, l) != m->rank)
 			continue;
-		struct turn *t = turn_of(m, l, rank);
+		struct group_turn *t = turn_of(m, l, rank);
 
 		t->owes = 0;
 		t->dead = t->queued;

@@ -67,7 +67,7 @@ lay_out_membership(const struct groups_config *c, uint8_t *memory, size_t *at, s
 	m->sharers_owing = take(memory, at, BITS_WORDS(sharers) * sizeof(uint64_t));
 	m->cast.set = take(memory, at, members);
 	for (unsigned k = 0; k < WIRE_CHUNKS_OPEN; k++) {
-		struct chunk *chunk = &m->cast.chunks[k];
+		struct group_chunk *chunk = &m->cast.chunks[k];
 
 		chunk->waits = take(memory, at, members);
 		chunk->tells = take(memory, at, members);

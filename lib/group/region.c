@@ -331,7 +331,7 @@ group_subscribe(struct groups *g, uint16_t ctx, uint32_t place, uint32_t region,
 
 	if (m == NULL || region >= g->cfg.regions_max)
 		return -EINVAL;
-	struct share *s = &m->shares[region];
+	struct group_share *s = &m->shares[region];
 
 	if (s->state != SHARE_OUT || s->tells != 0)
 		return -EEXIST;
@@ -357,7 +357,7 @@ group_unsubscribe(struct groups *g, uint16_t ctx, uint32_t place, uint32_t regio
 
 	if (m == NULL || region >= g->cfg.regions_max || m->shares[region].state != SHARE_IN)
 		return -EINVAL;
-	struct share *s = &m->shares[region];
+	struct group_share *s = &m->shares[region];
 
 	if (why_over(m, region) != 0) {
 		s->state = SHARE_OUT;
@@ -374,7 +374,7 @@ group_unsubscribe(struct groups *g, uint16_t ctx, uint32_t place, uint32_t regio
 static void
 grant(struct groups *g, struct membership *m, uint32_t r)
 {
-	struct share *s = &m->shares[r];
+	struct group_share *s = &m->shares[r];
 
 	if (s->asked == 0 || s->held)
 		return;
@@ -393,7 +393,7 @@ group_update(struct groups *g, uint16_t ctx, uint32_t place, uint32_t region)
 
 	if (m == NULL || region >= g->cfg.regions_max)
 		return -EINVAL;
-	struct share *s = &m->shares[region];
+	struct group_share *s = &m->shares[region];
 
 	if (s->state != SHARE_IN ||
 		s->asked + s->granted + s->refused + s->under_way >= UNDER_WAY_MAX)
@@ -406,7 +406,7 @@ group_update(struct groups *g, uint16_t ctx, uint32_t place, uint32_t region)
 static void
 hold_if_quiet(struct groups *g, struct membership *m, uint32_t r)
 {
-	const struct share *s = &m->shares[r];
+	const struct group_share *s = &m->shares[r];
 
 	if (s->held && s->granted + s->under_way == 0)
 		owe_share(g, m, r, OWES_HELD);
@@ -428,7 +428,7 @@ group_updated(struct groups *g, uint16_t ctx, uint32_t place, uint32_t region)
 static void
 held(struct groups *g, struct membership *m, uint32_t r, uint32_t ticket)
 {
-	struct share *s = &m->shares[r];
+	struct group_share *s = &m->shares[r];
 
 	if (s->state != SHARE_IN && s->state != SHARE_LEAVES) {
 		count(g, GROUP_BAD_MESSAGES);
@@ -467,7 +467,7 @@ may_copy(struct groups *g, struct membership *m, uint32_t r)
 static void
 answered(struct groups *g, struct membership *m, uint32_t r, bool in, uint8_t error)
 {
-	struct share *s = &m->shares[r];
+	struct group_share *s = &m->shares[r];
 
 	s->error = error;
 	if (s->state == SHARE_LEAVES) {
@@ -488,7 +488,7 @@ static void
 changed(struct groups *g, struct membership *m, uint32_t r, uint16_t subject, bool in,
 	uint8_t error)
 {
-	struct share *s = &m->shares[r];
+	struct group_share *s = &m->shares[r];
 
 	if (subject >= m->count) {
 		count(g, GROUP_BAD_MESSAGES);
@@ -623,7 +623,7 @@ shared_result(struct groups *g, struct membership *m, struct group_result *out)
 
 	if (r == UINT32_MAX)
 		return false;
-	struct share *s = &m->shares[r];
+	struct group_share *s = &m->shares[r];
 
 	out->number = r;
 	if (s->tells & TELLS_SUBSCRIBED) {
@@ -675,7 +675,7 @@ shared_result(struct groups *g, struct membership *m, struct group_result *out)
 static void
 share_over(struct groups *g, struct membership *m, uint32_t r)
 {
-	struct share *s = &m->shares[r];
+	struct group_share *s = &m->shares[r];
 
 	s->owes = 0;
 	s->held = false;

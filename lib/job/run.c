@@ -16,7 +16,7 @@
 #include "job/stream.h"
 #include "pmx/job.h"
 
-struct run {
+struct job_run {
 	int fd;
 	struct stream_in in;
 	struct values values;
@@ -61,7 +61,7 @@ run_begin(struct exchange *x, char *error, size_t error_len)
 			"them");
 		return -EINVAL;
 	}
-	struct run *r = x->state = calloc(1, sizeof(*r));
+	struct job_run *r = x->state = calloc(1, sizeof(*r));
 
 	if (r == NULL || values_init(&r->values, x->size) != 0)
 		return -ENOMEM;
@@ -76,7 +76,7 @@ run_begin(struct exchange *x, char *error, size_t error_len)
 static int
 run_put(struct exchange *x, const char *key, const void *value, uint32_t len)
 {
-	const struct run *r = x->state;
+	const struct job_run *r = x->state;
 	const uint8_t key_len = (uint8_t)strlen(key);
 	uint8_t *body = malloc(1u + key_len + len);
 
@@ -95,7 +95,7 @@ run_put(struct exchange *x, const char *key, const void *value, uint32_t len)
 static int
 run_fence(struct exchange *x, int64_t timeout_us)
 {
-	struct run *r = x->state;
+	struct job_run *r = x->state;
 	const int64_t deadline = clock_deadline(timeout_us);
 	struct stream_message m;
 	int n;
@@ -129,7 +129,7 @@ run_fence(struct exchange *x, int64_t timeout_us)
 static int64_t
 run_get(struct exchange *x, uint32_t rank, const char *key, void *value, uint32_t len)
 {
-	const struct run *r = x->state;
+	const struct job_run *r = x->state;
 
 	return values_get(&r->values, rank, key, value, len);
 }
@@ -137,7 +137,7 @@ run_get(struct exchange *x, uint32_t rank, const char *key, void *value, uint32_
 static void
 run_end(struct exchange *x)
 {
-	struct run *r = x->state;
+	struct job_run *r = x->state;
 
 	if (r == NULL)
 		return;

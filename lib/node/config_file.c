@@ -42,8 +42,8 @@ choice_index(const char *choices, const char *value)
 }
 
 static int
-set_number(const struct reader *r, const struct key *k, const char *section, const char *value,
-	void *at)
+set_number(const struct config_reader *r, const struct config_key *k, const char *section,
+	const char *value, void *at)
 {
 	char *end;
 
@@ -85,8 +85,8 @@ read_network(const char *text, struct link_net *net)
 }
 
 static int
-set_key(const struct reader *r, const struct key *k, const char *section, const char *value,
-	void *base)
+set_key(const struct config_reader *r, const struct config_key *k, const char *section,
+	const char *value, void *base)
 {
 	void *at = (char *)base + k->offset;
 	int choice;
@@ -138,7 +138,7 @@ set_key(const struct reader *r, const struct key *k, const char *section, const 
 }
 
 static int
-set_defaults(const struct reader *r, const char *section, void *base)
+set_defaults(const struct config_reader *r, const char *section, void *base)
 {
 	for (size_t i = 0; i < node_config_key_count; i++) {
 		if (strcmp(node_config_keys[i].section, section) == 0 &&
@@ -151,7 +151,7 @@ set_defaults(const struct reader *r, const char *section, void *base)
 }
 
 static int
-unknown_key(const struct reader *r, const char *section, const char *kind, const char *key)
+unknown_key(const struct config_reader *r, const char *section, const char *kind, const char *key)
 {
 	char known[512] = "";
 
@@ -167,7 +167,7 @@ unknown_key(const struct reader *r, const char *section, const char *kind, const
 }
 
 static int
-read_section(const struct reader *r, struct rte_cfgfile *file, const char *section,
+read_section(const struct config_reader *r, struct rte_cfgfile *file, const char *section,
 	const char *kind, void *base)
 {
 	int n = rte_cfgfile_section_num_entries(file, section);
@@ -175,7 +175,7 @@ read_section(const struct reader *r, struct rte_cfgfile *file, const char *secti
 
 	rte_cfgfile_section_entries(file, section, entries, n);
 	for (int i = 0; i < n; i++) {
-		const struct key *k = NULL;
+		const struct config_key *k = NULL;
 
 		for (size_t j = 0; j < node_config_key_count; j++) {
 			if (strcmp(node_config_keys[j].section, kind) == 0 &&
@@ -202,7 +202,7 @@ is_power_of_two(uint32_t v)
 
 /* Check what depends on more than one key. */
 static int
-check_together(const struct reader *r)
+check_together(const struct config_reader *r)
 {
 	struct config *c = r->config;
 	const struct lhs_config_check {
@@ -250,7 +250,7 @@ default_mtu(const struct link_config *l)
 }
 
 static int
-read_links(const struct reader *r, struct rte_cfgfile *file)
+read_links(const struct config_reader *r, struct rte_cfgfile *file)
 {
 	for (unsigned i = 0; i < CONFIG_LINKS_MAX; i++) {
 		struct config_link *l = &r->config->links[i];
@@ -303,7 +303,7 @@ find_group(const char *name, uint32_t *id)
 
 /* Translate comma-separated names to numbers. */
 static int
-read_ids(const struct reader *r, const char *section, const char *key, const char *value,
+read_ids(const struct config_reader *r, const char *section, const char *key, const char *value,
 	bool (*find)(const char *, uint32_t *), uint32_t *ids, uint32_t *count)
 {
 	char text[CFG_VALUE_LEN], *save = NULL;
@@ -322,7 +322,7 @@ read_ids(const struct reader *r, const char *section, const char *key, const cha
 }
 
 static int
-read_access(const struct reader *r)
+read_access(const struct config_reader *r)
 {
 	struct config *c = r->config;
 	char *end;
@@ -369,7 +369,7 @@ range_of(const char *section, uint32_t *first, uint32_t *last)
 }
 
 static int
-read_range(const struct reader *r, struct rte_cfgfile *file, const char *section)
+read_range(const struct config_reader *r, struct rte_cfgfile *file, const char *section)
 {
 	struct config *c = r->config;
 	struct config_range *g = &c->ranges[c->range_count];
@@ -400,7 +400,7 @@ read_range(const struct reader *r, struct rte_cfgfile *file, const char *section
 }
 
 static int
-read_ranges(const struct reader *r, struct rte_cfgfile *file)
+read_ranges(const struct config_reader *r, struct rte_cfgfile *file)
 {
 	int n = rte_cfgfile_num_sections(file, NULL, 0);
 	char *names[n > 0 ? n : 1];
@@ -418,7 +418,7 @@ read_ranges(const struct reader *r, struct rte_cfgfile *file)
 }
 
 static int
-check_sections(const struct reader *r, struct rte_cfgfile *file)
+check_sections(const struct config_reader *r, struct rte_cfgfile *file)
 {
 	static const char *const known[] = {"node", "engine", "proto", "limits", "access",
 		"discovery", "security", "nodes"};
@@ -452,7 +452,7 @@ check_sections(const struct reader *r, struct rte_cfgfile *file)
 
 /* Read what [security] names as files: as the whole path. */
 static int
-read_security(const struct reader *r, struct rte_cfgfile *file)
+read_security(const struct config_reader *r, struct rte_cfgfile *file)
 {
 	struct config *c = r->config;
 	char *const files[] = {c->security_key, c->security_cluster, c->security_authority,
@@ -487,7 +487,7 @@ read_security(const struct reader *r, struct rte_cfgfile *file)
 }
 
 static int
-read_all(const struct reader *r, struct rte_cfgfile *file)
+read_all(const struct config_reader *r, struct rte_cfgfile *file)
 {
 	struct config *c = r->config;
 	static const char *const flat[] = {"node", "engine", "proto", "limits", "access",
@@ -523,7 +523,7 @@ read_all(const struct reader *r, struct rte_cfgfile *file)
 static int
 read_as(struct config *c, const char *path, const char *name, char *error, uint32_t error_len)
 {
-	const struct reader r = {c, path, name, error, error_len, false};
+	const struct config_reader r = {c, path, name, error, error_len, false};
 	struct rte_cfgfile_parameters params = {.comment_character = '#'};
 
 	memset(c, 0, sizeof(*c));

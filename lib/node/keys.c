@@ -23,7 +23,7 @@
 #define DRIVER_NAME(name, what) #name
 #define DRIVER_TEXT(name, what) #name ": " what
 
-const struct key node_config_keys[] = {
+const struct config_key node_config_keys[] = {
 	{"node", "id", KIND_U32, AGREES(id), 0, WIRE_NODES_MAX - 1, NULL, "number",
 		"this node's number; the same in every node's [nodes]"},
 	{"node", "name", KIND_NAME, DIFFERS(name), TEXT(config, name), "pmx0", "name",
@@ -290,7 +290,7 @@ node_config_print_doc(FILE *out)
 	const char *section = "";
 
 	for (size_t i = 0; i < node_config_key_count; i++) {
-		const struct key *k = &node_config_keys[i];
+		const struct config_key *k = &node_config_keys[i];
 
 		if (strcmp(section, k->section) != 0) {
 			section = k->section;
@@ -319,7 +319,7 @@ node_config_print_doc(FILE *out)
 }
 
 static size_t
-value_bytes(const struct key *k, const char *at)
+value_bytes(const struct config_key *k, const char *at)
 {
 	switch (k->kind) {
 	case KIND_BOOL:
@@ -345,7 +345,7 @@ node_config_agreed(const struct config *c, void (*value)(void *arg, const void *
 	void *arg)
 {
 	for (size_t i = 0; i < node_config_key_count; i++) {
-		const struct key *k = &node_config_keys[i];
+		const struct config_key *k = &node_config_keys[i];
 		const char *at = (const char *)c + k->offset;
 
 		if (k->rules & RULE_AGREES)
@@ -355,7 +355,7 @@ node_config_agreed(const struct config *c, void (*value)(void *arg, const void *
 
 /* Return whether a key of some section has the same value in both. */
 static bool
-is_same(const struct key *k, const void *before, const void *after)
+is_same(const struct config_key *k, const void *before, const void *after)
 {
 	const char *a = (const char *)before + k->offset, *b = (const char *)after + k->offset;
 	const size_t len = value_bytes(k, a);
@@ -368,7 +368,7 @@ node_config_may_become(const struct config *before, const struct config *after, 
 	uint32_t error_len)
 {
 	for (size_t i = 0; i < node_config_key_count; i++) {
-		const struct key *k = &node_config_keys[i];
+		const struct config_key *k = &node_config_keys[i];
 		const bool of_link = strcmp(k->section, "link") == 0;
 
 		if (k->rules & RULE_LIVE || strcmp(k->section, "contexts") == 0)

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum kind {
+enum value_kind {
 	KIND_U32,
 	KIND_U16,
 	KIND_BOOL,
@@ -20,9 +20,9 @@ enum kind {
 	KIND_AUTO,    /* U32, or auto, stored as 0 */
 };
 
-struct key {
+struct config_key {
 	const char *section, *name;
-	enum kind kind;
+	enum value_kind kind;
 	size_t offset;
 	unsigned rules;       /* RULE_* */
 	uint64_t min, max;    /* of numbers; TEXT: max is its bytes with the 0 */
@@ -34,7 +34,7 @@ struct key {
 #define RULE_AGREES 0x1 /* the same in two primaries for one to take over from the other */
 #define RULE_LIVE   0x2 /* may change in a running node */
 
-extern const struct key node_config_keys[];
+extern const struct config_key node_config_keys[];
 extern const size_t node_config_key_count;
 
 #endif

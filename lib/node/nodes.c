@@ -33,7 +33,7 @@ read_mac(const char *text, struct rte_ether_addr *out)
 
 /* "0" or "0,1": links of this file, a bit each. 0 or -1. */
 static int
-read_link_list(const struct reader *r, const char *name, const char *text, uint32_t *links)
+read_link_list(const struct config_reader *r, const char *name, const char *text, uint32_t *links)
 {
 	uint32_t link;
 
@@ -70,7 +70,8 @@ who_has_name(const struct config *c, const struct config_peer *peer, const char 
 
 /* Read a name by which applications find the node. No other node may have it. */
 static int
-read_peer_name(const struct reader *r, const char *name, const char *text, struct config_peer *peer)
+read_peer_name(const struct config_reader *r, const char *name, const char *text,
+	struct config_peer *peer)
 {
 	const uint32_t other = who_has_name(r->config, peer, text);
 
@@ -86,7 +87,8 @@ read_peer_name(const struct reader *r, const char *name, const char *text, struc
 }
 
 static int
-read_peer_key(const struct reader *r, const char *name, const char *text, struct config_peer *peer)
+read_peer_key(const struct config_reader *r, const char *name, const char *text,
+	struct config_peer *peer)
 {
 	peer->has_key = key_from_text(text, peer->key);
 	if (peer->has_key)
@@ -98,7 +100,7 @@ read_peer_key(const struct reader *r, const char *name, const char *text, struct
 
 /* Read an option that follows an address: "link=N[,N...]", "mac=MAC", "name=NAME", "key=KEY". */
 static int
-read_peer_option(const struct reader *r, const char *name, const char *text, uint32_t *links,
+read_peer_option(const struct config_reader *r, const char *name, const char *text, uint32_t *links,
 	struct link_addr *addr, struct config_peer *peer)
 {
 	if (strncmp(text, "link=", 5) == 0)
@@ -140,7 +142,7 @@ is_asked(const struct link_config *l)
 /* Check that a peer's address has the family of the link's socket, as those of all its peers must.
  * Faults of listen are reported when the link is opened. */
 static int
-check_family(const struct reader *r, const char *name, const char *value, uint32_t link,
+check_family(const struct config_reader *r, const char *name, const char *value, uint32_t link,
 	const struct link_addr *addr)
 {
 	const struct link_config *l = &r->config->links[link].link;
@@ -161,7 +163,7 @@ check_family(const struct reader *r, const char *name, const char *value, uint32
  * it. Give the node the host's name if it has no other one, and no other node has it. Return 2 or
  * -1. */
 static int
-read_peer_host(const struct reader *r, const char *name, const char *where, uint32_t link,
+read_peer_host(const struct config_reader *r, const char *name, const char *where, uint32_t link,
 	struct config_peer *peer, struct link_addr *addr)
 {
 	const struct link_config *l = &r->config->links[link].link;
@@ -217,7 +219,7 @@ is_host(const struct link_config *l, const char *where)
  * is not used and may name another host's interface; 2: it is an IP address, whose family
  * check_family() looks at; -1. */
 static int
-read_peer_address(const struct reader *r, uint32_t node, const char *name, const char *where,
+read_peer_address(const struct config_reader *r, uint32_t node, const char *name, const char *where,
 	const char *value, uint32_t link, struct link_addr *addr)
 {
 	if (where && (strcmp(where, "auto") == 0 || read_mac(where, &addr->mac)))
@@ -244,7 +246,7 @@ read_peer_address(const struct reader *r, uint32_t node, const char *name, const
 
 /* Set the peer's address on each of the links that it is for. */
 static int
-add_peer_links(const struct reader *r, uint32_t node, const char *name, const char *where,
+add_peer_links(const struct config_reader *r, uint32_t node, const char *name, const char *where,
 	const char *value, uint32_t links, const struct link_addr *addr)
 {
 	struct config_peer *peer = &r->config->peers[node];
@@ -286,7 +288,7 @@ is_peer_option(const char *word)
 
 /* Read a line of [nodes]: an address, then options; then another address on other links. */
 static int
-read_peer(const struct reader *r, uint32_t node, const char *name, const char *value)
+read_peer(const struct config_reader *r, uint32_t node, const char *name, const char *value)
 {
 	char text[CFG_VALUE_LEN], *save = NULL;
 
@@ -309,11 +311,11 @@ read_peer(const struct reader *r, uint32_t node, const char *name, const char *v
 	return 0;
 }
 
-static int read_node_file(const struct reader *r, const char *value);
+static int read_node_file(const struct config_reader *r, const char *value);
 
 /* Read the lines of [nodes]. shared: they are those of the file that the configuration names. */
 static int
-read_peer_lines(const struct reader *r, struct rte_cfgfile *file, bool shared)
+read_peer_lines(const struct config_reader *r, struct rte_cfgfile *file, bool shared)
 {
 	struct config *c = r->config;
 	int n = rte_cfgfile_section_num_entries(file, "nodes");
@@ -344,10 +346,11 @@ read_peer_lines(const struct reader *r, struct rte_cfgfile *file, bool shared)
 
 /* Read the [nodes] of another file, which several nodes share. */
 static int
-read_node_file(const struct reader *r, const char *value)
+read_node_file(const struct config_reader *r, const char *value)
 {
 	struct config *c = r->config;
-	const struct reader there = {c, c->node_file, c->node_file, r->error, r->error_len, false};
+	const struct config_reader there = {c, c->node_file, c->node_file, r->error, r->error_len,
+		false};
 	struct rte_cfgfile_parameters params = {.comment_character = '#'};
 
 	if (*c->node_file != 0)
@@ -376,7 +379,7 @@ read_node_file(const struct reader *r, const char *value)
 }
 
 int
-reader_nodes(const struct reader *r, struct rte_cfgfile *file)
+reader_nodes(const struct config_reader *r, struct rte_cfgfile *file)
 {
 	struct config *c = r->config;
 
@@ -392,7 +395,7 @@ node_config_read_found(struct config *c)
 {
 	struct rte_cfgfile_parameters params = {.comment_character = '#'};
 	char path[RUN_DIR_MAX + INSTANCE_NAME_MAX + 8], unused[256];
-	const struct reader there = {c, path, path, unused, sizeof(unused), true};
+	const struct config_reader there = {c, path, path, unused, sizeof(unused), true};
 	struct rte_cfgfile *file = NULL;
 	struct config_fault fault;
 	uint32_t node;

@@ -41,7 +41,7 @@ find_line(const char *path, const char *section, const char *key, int nth)
 }
 
 int
-reader_complain(const struct reader *r, const char *section, const char *key, int nth,
+reader_complain(const struct config_reader *r, const char *section, const char *key, int nth,
 	const char *fmt, ...)
 {
 	va_list args;
@@ -61,7 +61,7 @@ reader_complain(const struct reader *r, const char *section, const char *key, in
 }
 
 void
-reader_beside(const struct reader *r, const char *value, char *out, size_t size)
+reader_beside(const struct config_reader *r, const char *value, char *out, size_t size)
 {
 	const char *slash = strrchr(r->path, '/');
 
@@ -72,7 +72,7 @@ reader_beside(const struct reader *r, const char *value, char *out, size_t size)
 }
 
 int
-reader_check_lines(const struct reader *r)
+reader_check_lines(const struct config_reader *r)
 {
 	FILE *f = fopen(r->path, "r");
 	char line[1024];

@@ -9,7 +9,7 @@
 
 struct rte_cfgfile;
 
-struct reader {
+struct config_reader {
 	struct config *config;
 	const char *path; /* to open */
 	const char *name; /* for messages */
@@ -20,14 +20,14 @@ struct reader {
 
 /* Write to r->error what is wrong with the nth (0 = first) occurrence of a key in a section, or
  * with the section if key is NULL, and in which line it is. Return -1. */
-int reader_complain(const struct reader *r, const char *section, const char *key, int nth,
+int reader_complain(const struct config_reader *r, const char *section, const char *key, int nth,
 	const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 /* Write the path of a file that the configuration names: relative ones begin where the
  * configuration is. */
-void reader_beside(const struct reader *r, const char *value, char *out, size_t size);
+void reader_beside(const struct config_reader *r, const char *value, char *out, size_t size);
 /* Reject malformed lines, which rte_cfgfile ignores. Return 0 or -1. */
-int reader_check_lines(const struct reader *r);
+int reader_check_lines(const struct config_reader *r);
 /* Read [nodes] into r->config->peers, which is made. Return 0 or -1. */
-int reader_nodes(const struct reader *r, struct rte_cfgfile *file);
+int reader_nodes(const struct config_reader *r, struct rte_cfgfile *file);
 
 #endif

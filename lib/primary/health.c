@@ -19,7 +19,7 @@
 #include "node/reload.h"
 #include "primary/health.h"
 
-enum seen {
+enum health_seen {
 	SEEN_NOTHING, /* not contacted yet */
 	SEEN_ASKING,  /* no answer yet */
 	SEEN_DOWN,
@@ -29,7 +29,7 @@ enum seen {
 static struct {
 	struct seen_peer {
 		uint32_t epoch;
-		uint8_t state; /* enum seen */
+		uint8_t state; /* enum health_seen */
 		uint8_t links; /* dead ones, a bit each */
 		bool unlike;   /* its settings are others, which has been said */
 		bool wants_keys;
@@ -127,7 +127,7 @@ state_of(const struct node *n, uint16_t node)
 
 		if (!proto_path_stat(n->engines[l].proto, node, &s))
 			continue;
-		enum seen here = s.established ? SEEN_UP : s.dead ? SEEN_DOWN : SEEN_ASKING;
+		enum health_seen here = s.established ? SEEN_UP : s.dead ? SEEN_DOWN : SEEN_ASKING;
 
 		if (here > now.state)
 			now = (struct seen_peer){s.peer_epoch, (uint8_t)here, 0, false, 0};

@@ -12,7 +12,7 @@
 #include "rma/internal.h"
 
 static void
-request_append(struct rma *r, struct request *q)
+request_append(struct rma *r, struct rma_request *q)
 {
 	struct request_list *l = &r->requests;
 
@@ -26,20 +26,21 @@ request_append(struct rma *r, struct request *q)
 	l->tail = q;
 }
 
-static struct request *
+static struct rma_request *
 request_pop(struct rma *r)
 {
-	struct request *q = r->requests.head;
+	struct rma_request *q = r->requests.head;
 
 	r->requests.head = q->next;
 	return q;
 }
 
 /* Take a request for a message, whose entry of room it keeps. */
-static struct request *
-request_make(struct rma *r, struct context *c, const struct rma_message *m, enum request_kind kind)
+static struct rma_request *
+request_make(struct rma *r, struct rma_context *c, const struct rma_message *m,
+	enum request_kind kind)
 {
-	struct request *q = c->free_requests;
+	struct rma_request *q = c->free_requests;
 
 	if (unlikely(q == NULL)) { /* cannot happen: note 1 */
 		context_gives_room(r, c);
@@ -55,10 +56,11 @@ request_make(struct rma *r, struct context *c, const struct rma_message *m, enum
 	return q;
 }
 
-struct request *
-request_take(struct rma *r, struct context *c, const struct rma_message *m, enum request_kind kind)
+struct rma_request *
+request_take(struct rma *r, struct rma_context *c, const struct rma_message *m,
+	enum request_kind kind)
 {
-	struct request *q = request_make(r, c, m, kind);
+	struct rma_request *q = request_make(r, c, m, kind);
 
 	if (q != NULL)
 		request_append(r, q);
@@ -66,10 +68,10 @@ request_take(struct rma *r, struct context *c, const struct rma_message *m, enum
 }
 
 void
-request_event(struct rma *r, struct context *c, const struct rma_message *m,
+request_event(struct rma *r, struct rma_context *c, const struct rma_message *m,
 	const struct event_slot *event)
 {
-	struct request *q = request_make(r, c, m, REQUEST_EVENT);
+	struct rma_request *q = request_make(r, c, m, REQUEST_EVENT);
 
 	if (q == NULL)
 		return;
@@ -87,7 +89,7 @@ request_event(struct rma *r, struct context *c, const struct rma_message *m,
 const struct event_slot *
 rma_event(const struct rma *r, uint16_t ctx)
 {
-	const struct request *q = r->contexts[ctx]->event_head;
+	const struct rma_request *q = r->contexts[ctx]->event_head;
 
 	return q != NULL ? &q->event : NULL;
 }
@@ -96,8 +98,8 @@ rma_event(const struct rma *r, uint16_t ctx)
 void
 rma_event_told(struct rma *r, uint16_t ctx)
 {
-	struct context *c = r->contexts[ctx];
-	struct request *q = c->event_head;
+	struct rma_context *c = r->contexts[ctx];
+	struct rma_request *q = c->event_head;
 
 	c->event_head = q->next;
 	c->events_waiting--;
@@ -107,7 +109,7 @@ rma_event_told(struct rma *r, uint16_t ctx)
 }
 
 static void
-request_free(struct request *q)
+request_free(struct rma_request *q)
 {
 	q->next = q->c->free_requests;
 	q->c->free_requests = q;
@@ -117,16 +119,16 @@ request_free(struct request *q)
 static void
 request_done(struct rma *r)
 {
-	struct request *q = request_pop(r);
+	struct rma_request *q = request_pop(r);
 
 	request_free(q);
 	context_gives_room(r, q->c);
 }
 
 void
-request_answer(struct rma *r, struct context *c, const struct rma_message *m, uint32_t error)
+request_answer(struct rma *r, struct rma_context *c, const struct rma_message *m, uint32_t error)
 {
-	struct request *q = request_take(r, c, m, REQUEST_ENDED);
+	struct rma_request *q = request_take(r, c, m, REQUEST_ENDED);
 
 	if (q != NULL)
 		q->error = error;
@@ -135,15 +137,15 @@ request_answer(struct rma *r, struct context *c, const struct rma_message *m, ui
 /* ------------------------------------------------------------------ frames */
 
 static void
-request_reply(struct rma *r, const struct request *q, struct rma_frame *f, uint32_t head_len,
+request_reply(struct rma *r, const struct rma_request *q, struct rma_frame *f, uint32_t head_len,
 	uint32_t len)
 {
-	r->turn.request = (struct request *)(uintptr_t)q;
+	r->turn.request = (struct rma_request *)(uintptr_t)q;
 	frame_out(r, f, q->c, WIRE_TARGET, q->node, q->peer | WIRE_INITIATOR, head_len, len);
 }
 
 static void
-put_head(struct rma_frame *f, const struct request *q, uint64_t at)
+put_head(struct rma_frame *f, const struct rma_request *q, uint64_t at)
 {
 	*f->head = (struct wire_transfer){
 		.op = WIRE_PULLED,
@@ -153,7 +155,7 @@ put_head(struct rma_frame *f, const struct request *q, uint64_t at)
 }
 
 static void
-request_refuse(struct request *q, uint8_t error)
+request_refuse(struct rma_request *q, uint8_t error)
 {
 	q->kind = REQUEST_ENDED;
 	q->error = error;
@@ -161,7 +163,7 @@ request_refuse(struct request *q, uint8_t error)
 
 /* Make the next frames of an answer whose bytes are in one piece. */
 static void
-pull_piece(struct rma *r, struct request *q)
+pull_piece(struct rma *r, struct rma_request *q)
 {
 	uint64_t at = q->sent, left;
 
@@ -193,7 +195,7 @@ pull_piece(struct rma *r, struct request *q)
 /* Write the heads of the next runs, with room behind each for its bytes. Returns the bytes of the
  * frame that they take together; *at is where the first one begins. */
 static uint32_t
-put_runs(struct rma *r, struct request *q, uint8_t *to, uint64_t *at)
+put_runs(struct rma *r, struct rma_request *q, uint8_t *to, uint64_t *at)
 {
 	struct turn *t = &r->turn;
 	uint32_t used = 0;
@@ -230,7 +232,7 @@ put_runs(struct rma *r, struct request *q, uint8_t *to, uint64_t *at)
 
 /* Make the next frame of an answer that consists of parts. */
 static void
-pull_parts(struct rma *r, struct request *q)
+pull_parts(struct rma *r, struct rma_request *q)
 {
 	struct rma_frame *f = frame_take(r, false);
 	uint64_t at = 0;
@@ -250,7 +252,7 @@ pull_parts(struct rma *r, struct request *q)
 
 /* Make the one frame of an answer to an atomic operation. */
 static void
-fetch_send(struct rma *r, struct request *q)
+fetch_send(struct rma *r, struct rma_request *q)
 {
 	struct rma_frame *f = frame_take(r, false);
 	const uint32_t len = (uint32_t)(sizeof(*f->head) + q->source.len);
@@ -268,14 +270,14 @@ fetch_send(struct rma *r, struct request *q)
 static void
 ended_send(struct rma *r)
 {
-	struct request *first = r->requests.head;
+	struct rma_request *first = r->requests.head;
 	uint32_t most = r->cfg.payload_max / (uint32_t)sizeof(struct wire_ended), n = 0;
 	struct rma_frame *f = frame_take(r, false);
 
 	r->turn.kind = TURN_ENDED;
 	if (f == NULL)
 		return;
-	for (struct request *q = first; q != NULL && n < most && q->kind == REQUEST_ENDED &&
+	for (struct rma_request *q = first; q != NULL && n < most && q->kind == REQUEST_ENDED &&
 		q->c == first->c && q->node == first->node && q->peer == first->peer;
 		q = q->next) {
 		const struct wire_ended item = {wire_be32(q->id), wire_be32(q->error)};
@@ -291,7 +293,7 @@ ended_send(struct rma *r)
 
 /* Move the request at the head to the end of the list, until the others had their chance. */
 static void
-request_put_off(struct rma *r, struct request *q)
+request_put_off(struct rma *r, struct rma_request *q)
 {
 	request_append(r, request_pop(r));
 	if (r->first_put_off == NULL)
@@ -308,7 +310,7 @@ rma_tx_answers(struct rma *r, unsigned *n)
 		remote_pins_tell(r);
 	while (t->n == 0 && r->requests.head != NULL && r->requests.head != r->first_put_off &&
 		r->answers < 256) {
-		struct request *q = r->requests.head;
+		struct rma_request *q = r->requests.head;
 
 		r->answers++;
 		if (q->kind == REQUEST_ENDED)
@@ -345,7 +347,7 @@ void
 request_sent(struct rma *r, unsigned count, uint8_t error)
 {
 	struct turn *t = &r->turn;
-	struct request *q = t->request;
+	struct rma_request *q = t->request;
 	bool ended = false;
 
 	if (t->kind == TURN_ENDED) {
@@ -376,13 +378,13 @@ request_sent(struct rma *r, unsigned count, uint8_t error)
 /* ------------------------------------------------------------------ ends */
 
 void
-requests_fail(struct rma *r, struct context *c, bool (*gone)(const struct request *, const void *),
-	const void *what, uint8_t error)
+requests_fail(struct rma *r, struct rma_context *c,
+	bool (*gone)(const struct rma_request *, const void *), const void *what, uint8_t error)
 {
-	struct request *const heads[] = {r->requests.head, r->stopped_requests.head};
+	struct rma_request *const heads[] = {r->requests.head, r->stopped_requests.head};
 
 	for (unsigned i = 0; i < 2; i++) {
-		for (struct request *q = heads[i]; q != NULL; q = q->next) {
+		for (struct rma_request *q = heads[i]; q != NULL; q = q->next) {
 			if (q->c == c && q->kind == REQUEST_PULL && gone(q, what))
 				request_refuse(q, error);
 		}
@@ -393,11 +395,11 @@ requests_fail(struct rma *r, struct context *c, bool (*gone)(const struct reques
 void
 requests_sort(struct rma *r, struct request_list *l)
 {
-	struct request *q = l->head;
+	struct rma_request *q = l->head;
 
 	*l = (struct request_list){NULL, NULL};
 	while (q != NULL) {
-		struct request *next = q->next;
+		struct rma_request *next = q->next;
 
 		request_append(r, q);
 		q = next;
@@ -405,25 +407,25 @@ requests_sort(struct rma *r, struct request_list *l)
 }
 
 static bool
-reads_offer(const struct request *q, const void *id)
+reads_offer(const struct rma_request *q, const void *id)
 {
 	return q->of_offer && q->key == *(const uint32_t *)id;
 }
 
 void
-requests_offer_ends(struct rma *r, struct context *c, uint32_t id)
+requests_offer_ends(struct rma *r, struct rma_context *c, uint32_t id)
 {
 	requests_fail(r, c, reads_offer, &id, ECONNRESET);
 }
 
 void
-requests_close(struct rma *r, struct context *c)
+requests_close(struct rma *r, struct rma_context *c)
 {
-	struct request *q = r->requests.head;
+	struct rma_request *q = r->requests.head;
 
 	r->requests.head = NULL;
 	while (q != NULL) {
-		struct request *next = q->next;
+		struct rma_request *next = q->next;
 
 		if (q->c == c)
 			request_free(q);

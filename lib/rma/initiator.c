@@ -13,7 +13,7 @@
 #include "rma/internal.h"
 
 struct op *
-op_find(struct context *c, uint32_t id)
+op_find(struct rma_context *c, uint32_t id)
 {
 	struct op *op = TRANSFER_PLACE(id) < c->ops_max ? &c->ops[TRANSFER_PLACE(id)] : NULL;
 
@@ -22,7 +22,7 @@ op_find(struct context *c, uint32_t id)
 }
 
 static struct op *
-op_named(struct context *c, const struct rma_message *m, uint8_t kind)
+op_named(struct rma_context *c, const struct rma_message *m, uint8_t kind)
 {
 	uint64_t key = wire_be64(m->head->key);
 	struct op *op = key <= UINT32_MAX ? op_find(c, (uint32_t)key) : NULL;
@@ -33,13 +33,13 @@ op_named(struct context *c, const struct rma_message *m, uint8_t kind)
 }
 
 struct op *
-op_of_sender(struct context *c, const struct rma_message *m)
+op_of_sender(struct rma_context *c, const struct rma_message *m)
 {
 	return op_named(c, m, TRANSFER_OFFER);
 }
 
 struct op *
-op_of_receiver(struct context *c, const struct rma_message *m)
+op_of_receiver(struct rma_context *c, const struct rma_message *m)
 {
 	return op_named(c, m, TRANSFER_ACCEPT);
 }
@@ -139,7 +139,7 @@ unsettled(const struct op *op)
 }
 
 static bool
-must_wait(const struct rma *r, const struct context *c, const struct op *op)
+must_wait(const struct rma *r, const struct rma_context *c, const struct op *op)
 {
 	for (uint32_t i = 0; i < r->cfg.transfers_max; i++) {
 		const struct op *o = &c->ops[i];
@@ -153,7 +153,7 @@ must_wait(const struct rma *r, const struct context *c, const struct op *op)
 
 /* Make held transfers ready, oldest first, if they need not wait any more. */
 static COLD void
-release_held(struct rma *r, struct context *c)
+release_held(struct rma *r, struct rma_context *c)
 {
 	while (c->held) {
 		struct op *oldest = NULL;
@@ -211,7 +211,7 @@ receiver_of(const struct rma *r, const struct op *op, enum rma_watch watch, uint
 }
 
 static void
-op_begin(struct rma *r, struct context *c, struct op *op, uint64_t now)
+op_begin(struct rma *r, struct rma_context *c, struct op *op, uint64_t now)
 {
 	op->c = c;
 	op->sent = 0;
@@ -234,7 +234,7 @@ bool
 rma_submit(struct rma *r, uint16_t ctx, uint32_t place, const struct transfer_desc *shared,
 	uint64_t now)
 {
-	struct context *c = r->contexts[ctx];
+	struct rma_context *c = r->contexts[ctx];
 	struct op *op = &c->ops[place];
 	const struct transfer_desc *d = &op->d;
 
@@ -278,7 +278,7 @@ rma_submit(struct rma *r, uint16_t ctx, uint32_t place, const struct transfer_de
 bool
 rma_fetch(struct rma *r, const struct rma_fetch *f, uint64_t now)
 {
-	struct context *c = r->contexts[f->local.ctx];
+	struct rma_context *c = r->contexts[f->local.ctx];
 	struct op *op = NULL;
 
 	for (uint32_t i = r->cfg.transfers_max; i < c->ops_max && op == NULL; i++)
@@ -302,7 +302,7 @@ rma_fetch(struct rma *r, const struct rma_fetch *f, uint64_t now)
 
 /* Do what the end of a PIN, an UNPIN or an OFFER takes in addition. */
 static COLD void
-special_ends(struct rma *r, struct context *c, struct op *op, uint8_t error)
+special_ends(struct rma *r, struct rma_context *c, struct op *op, uint8_t error)
 {
 	if (op->d.kind != TRANSFER_OFFER) {
 		pinning_ends(c, op, error);
@@ -315,7 +315,7 @@ special_ends(struct rma *r, struct context *c, struct op *op, uint8_t error)
 }
 
 void
-op_end(struct rma *r, struct context *c, struct op *op, uint8_t error)
+op_end(struct rma *r, struct rma_context *c, struct op *op, uint8_t error)
 {
 	if (unlikely(op->d.kind >= TRANSFER_PIN && op->d.kind <= TRANSFER_OFFER))
 		special_ends(r, c, op, error);
@@ -362,7 +362,7 @@ op_accepted(struct rma *r, struct op *offer, uint32_t id, uint64_t len)
 
 /* End all transfers of a context that ends, and drop results that were not pulled. */
 void
-ops_close(struct rma *r, struct context *c)
+ops_close(struct rma *r, struct rma_context *c)
 {
 	for (uint32_t i = 0; i < c->ops_max; i++) {
 		struct op *op = &c->ops[i];
@@ -377,7 +377,7 @@ ops_close(struct rma *r, struct context *c)
 }
 
 void
-ops_memory_gone(struct rma *r, struct context *c, const void *memory)
+ops_memory_gone(struct rma *r, struct rma_context *c, const void *memory)
 {
 	for (uint32_t i = 0; i < c->ops_max; i++) {
 		struct op *op = &c->ops[i];
@@ -398,7 +398,7 @@ rma_is_packed(const struct rma *r, uint16_t ctx, uint32_t place)
 void
 rma_packed(struct rma *r, uint16_t ctx, uint32_t place, uint64_t now)
 {
-	struct context *c = r->contexts[ctx];
+	struct rma_context *c = r->contexts[ctx];
 	struct op *op = &c->ops[place];
 
 	if (unlikely(!rma_is_packed(r, ctx, place)))
@@ -412,7 +412,7 @@ rma_packed(struct rma *r, uint16_t ctx, uint32_t place, uint64_t now)
 void
 rma_packed_failed(struct rma *r, uint16_t ctx, uint32_t id, uint8_t error)
 {
-	struct context *c = r->contexts[ctx];
+	struct rma_context *c = r->contexts[ctx];
 	struct op *op = op_find(c, id);
 
 	if (op != NULL && op->d.kind == TRANSFER_PACKED)
@@ -422,7 +422,7 @@ rma_packed_failed(struct rma *r, uint16_t ctx, uint32_t id, uint8_t error)
 void
 rma_offers_lost(struct rma *r, uint16_t ctx, uint16_t node, uint16_t peer, uint8_t error)
 {
-	struct context *c = r->contexts[ctx];
+	struct rma_context *c = r->contexts[ctx];
 
 	for (uint32_t i = 0; c->ops_used != 0 && i < c->ops_max; i++) {
 		struct op *op = &c->ops[i];
@@ -701,7 +701,7 @@ same_receiver(const struct rma *r, struct op *op, uint64_t now)
 
 /* Restart the wait of each offer to that context, since one question serves them all. */
 static void
-offers_seen(struct context *c, const struct op *op, uint64_t now)
+offers_seen(struct rma_context *c, const struct op *op, uint64_t now)
 {
 	for (uint32_t i = 0; i < c->ops_max; i++) {
 		struct op *o = &c->ops[i];
@@ -716,7 +716,7 @@ void
 ops_look(struct rma *r, uint64_t now)
 {
 	for (uint32_t k = 0; k < r->contexts_count; k++) {
-		struct context *c = &r->all[k];
+		struct rma_context *c = &r->all[k];
 
 		for (uint32_t i = 0; c->ops_used != 0 && !c->stopped && i < c->ops_max; i++) {
 			struct op *op = &c->ops[i];
@@ -745,7 +745,7 @@ ops_look(struct rma *r, uint64_t now)
 
 /* Move the transfers of the context that are ready from one list to the other. */
 static void
-ops_move(struct op_list *from, struct op_list *to, const struct context *c)
+ops_move(struct op_list *from, struct op_list *to, const struct rma_context *c)
 {
 	struct op *op = from->head;
 
@@ -759,13 +759,13 @@ ops_move(struct op_list *from, struct op_list *to, const struct context *c)
 }
 
 void
-ops_stop(struct rma *r, struct context *c)
+ops_stop(struct rma *r, struct rma_context *c)
 {
 	ops_move(&r->ready, &r->stopped_ops, c);
 }
 
 void
-ops_start(struct rma *r, struct context *c, uint64_t now)
+ops_start(struct rma *r, struct rma_context *c, uint64_t now)
 {
 	ops_move(&r->stopped_ops, &r->ready, c);
 	/* nobody could have answered: ops_look() waits as long as ever */
@@ -778,7 +778,7 @@ ops_start(struct rma *r, struct context *c, uint64_t now)
 /* Take the answer to an atomic operation, which holds what was there before, and end the
  * operation. */
 static COLD void
-fetched(struct rma *r, struct context *c, struct op *op, const struct rma_message *m)
+fetched(struct rma *r, struct rma_context *c, struct op *op, const struct rma_message *m)
 {
 	bool right = op->d.flags & TRANSFER_FETCH && m->len == op->d.len &&
 		m->head->flags == WIRE_T_LAST;
@@ -789,7 +789,7 @@ fetched(struct rma *r, struct context *c, struct op *op, const struct rma_messag
 }
 
 static enum rma_heard
-pulled(struct rma *r, struct context *c, const struct rma_message *m, struct rma_place *place,
+pulled(struct rma *r, struct rma_context *c, const struct rma_message *m, struct rma_place *place,
 	uint64_t now)
 {
 	struct op *op = op_find(c, wire_be32(m->head->id));
@@ -818,7 +818,7 @@ pulled(struct rma *r, struct context *c, const struct rma_message *m, struct rma
 
 /* Tell the target of a pull, of which all bytes are here, by a push of nothing. */
 static COLD void
-tell_taken(struct rma *r, struct context *c, struct op *op)
+tell_taken(struct rma *r, struct rma_context *c, struct op *op)
 {
 	c->kept.pulled += op->sent;
 	op->d.kind = TRANSFER_PUSH;
@@ -831,7 +831,7 @@ void
 rma_initiator_placed(struct rma *r, uint16_t ctx, const struct rma_message *m, uint64_t placed,
 	uint8_t error)
 {
-	struct context *c = r->contexts[ctx];
+	struct rma_context *c = r->contexts[ctx];
 	struct op *op = op_find(c, wire_be32(m->head->id));
 
 	if (unlikely(op == NULL || op->state != OP_WAITS))
@@ -853,7 +853,7 @@ rma_initiator_placed(struct rma *r, uint16_t ctx, const struct rma_message *m, u
 
 /* Take an item's error that is no plain errno. Returns the errno to end the transfer with, or 0. */
 static uint8_t
-odd_answer(struct context *c, const struct op *op, uint32_t error)
+odd_answer(struct rma_context *c, const struct op *op, uint32_t error)
 {
 	if (op->d.kind != TRANSFER_UNPIN || (error & ~WIRE_NONE_LEFT) > UINT8_MAX)
 		return EPROTO;
@@ -865,7 +865,7 @@ enum rma_heard
 rma_initiator_message(struct rma *r, uint16_t ctx, const struct rma_message *m,
 	struct rma_place *place, uint64_t now)
 {
-	struct context *c = r->contexts[ctx];
+	struct rma_context *c = r->contexts[ctx];
 
 	if (unlikely(wire_transfer_check(m->head, (uint32_t)sizeof(*m->head) + m->len, false) !=
 		    WIRE_OK)) {

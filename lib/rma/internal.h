@@ -38,8 +38,8 @@ enum op_state {
 struct op {
 	struct transfer_desc d; /* our copy */
 	struct rma_result result;
-	struct op *next;   /* in the list that belongs to its state */
-	struct context *c; /* the context that asked for it */
+	struct op *next;       /* in the list that belongs to its state */
+	struct rma_context *c; /* the context that asked for it */
 	struct rma_bytes local;
 	uint64_t sent;    /* PUSH: bytes given to the core; PULL: bytes received */
 	uint64_t seen_at; /* when the other side last showed a sign of life */
@@ -59,9 +59,9 @@ enum request_kind {
 };
 
 /* An answer that is owed to the initiator of a transfer. */
-struct request {
-	struct request *next;
-	struct context *c;       /* the target that owes it */
+struct rma_request {
+	struct rma_request *next;
+	struct rma_context *c;   /* the target that owes it */
 	struct rma_bytes source; /* PULL */
 	struct part_iterator it; /* ... the iteration over its parts */
 	struct part_run run;     /* ... what is left of the current run */
@@ -111,14 +111,15 @@ struct context_kept {
 	struct pin_place pin_places[RMA_PLACES];
 };
 
-struct context {
+struct rma_context {
 	struct op *ops; /* the client's by place, then those of rma_fetch */
-	struct request *requests, *free_requests;
-	struct request *event_head, *event_tail; /* pushes to tell the application of, in order */
-	struct context *news;                    /* next in the list of contexts with news */
-	uint32_t frames, own_frames;             /* with the core; of these, those of own
-						  * transfers */
-	uint32_t ops_max, ops_used, held;        /* length of ops; in use; of these, in OP_HELD */
+	struct rma_request *requests, *free_requests;
+	struct rma_request *event_head, *event_tail; /* pushes to tell the application of, in
+						      * order */
+	struct rma_context *news;                    /* next in the list of contexts with news */
+	uint32_t frames, own_frames;                 /* with the core; of these, those of own
+						      * transfers */
+	uint32_t ops_max, ops_used, held; /* length of ops; in use; of these, in OP_HELD */
 	uint32_t events_waiting;
 	uint32_t pins;    /* records of the pins that others have on its regions */
 	uint32_t readers; /* frames that a deregistration waits for */
@@ -134,7 +135,7 @@ struct op_list {
 	struct op *head, *tail;
 };
 struct request_list {
-	struct request *head, *tail;
+	struct rma_request *head, *tail;
 };
 
 /* The kind of the frames that were pulled last, which struct turn keeps until rma_sent. */
@@ -156,7 +157,7 @@ struct turn {
 	unsigned n;
 	struct rma_frame *frames[RMA_BURST];
 	struct op *op;
-	struct request *request;
+	struct rma_request *request;
 	struct pin *pin;
 	struct pin_place *place;
 	struct part_iterator it; /* PARTS: the iteration as it stands behind the frame */
@@ -168,8 +169,8 @@ struct turn {
 
 struct rma {
 	struct rma_config cfg;
-	struct context **contexts; /* by number; NULL: another lane's */
-	struct context *all;       /* contexts_count of them */
+	struct rma_context **contexts; /* by number; NULL: another lane's */
+	struct rma_context *all;       /* contexts_count of them */
 	uint32_t contexts_count;
 	struct rma_frame *frames, *free_frames;
 	uint32_t frames_free, own_out, answers_out, quota;
@@ -181,12 +182,12 @@ struct rma {
 	struct request_list stopped_requests;
 	uint32_t events_waiting; /* of all contexts */
 	uint32_t tells;          /* pins whose asker is to be told again */
-	struct context *news;
+	struct rma_context *news;
 	uint64_t look_at; /* when ops_look() runs next */
 	uint64_t ask_ticks, ask_offer_ticks, tell_ticks, look_ticks;
 	struct turn turn;
-	const struct request *first_put_off; /* in this turn */
-	unsigned answers, pushes;            /* attempts in this turn */
+	const struct rma_request *first_put_off; /* in this turn */
+	unsigned answers, pushes;                /* attempts in this turn */
 	struct region_table regions;
 	struct pin *pins; /* regions_max of them; the first pins_used are in use */
 	uint32_t pins_used;
@@ -200,7 +201,7 @@ rma_count(const struct rma *r, enum rma_counter what, uint64_t n)
 }
 
 static inline void
-context_has_news(struct rma *r, struct context *c)
+context_has_news(struct rma *r, struct rma_context *c)
 {
 	if (c->has_news)
 		return;
@@ -211,7 +212,7 @@ context_has_news(struct rma *r, struct context *c)
 
 /* Give back the entry of the target's room that a message took. */
 static inline void
-context_gives_room(struct rma *r, struct context *c)
+context_gives_room(struct rma *r, struct rma_context *c)
 {
 	c->room++;
 	context_has_news(r, c);
@@ -258,7 +259,7 @@ frame_take_ask(struct rma *r)
 
 /* Address the frame and add it to those of this turn. */
 static inline void
-frame_out(struct rma *r, struct rma_frame *f, const struct context *c, uint16_t endpoint,
+frame_out(struct rma *r, struct rma_frame *f, const struct rma_context *c, uint16_t endpoint,
 	uint16_t node, uint16_t dst, uint32_t head_len, uint32_t len)
 {
 	f->src = c->ctx | endpoint;
@@ -271,24 +272,24 @@ frame_out(struct rma *r, struct rma_frame *f, const struct context *c, uint16_t 
 
 /* ---------------------------------------------------------------- transfers (initiator.c) */
 
-struct op *op_find(struct context *c, uint32_t id);
-void op_end(struct rma *r, struct context *c, struct op *op, uint8_t error);
+struct op *op_find(struct rma_context *c, uint32_t id);
+void op_end(struct rma *r, struct rma_context *c, struct op *op, uint8_t error);
 /* Return the transfer that a message with WIRE_T_OFFER names, if its sender may name it:
  * op_of_sender the context's offer to it; op_of_receiver the context's ACCEPT, into which it
  * pushes. NULL: there is none. In the rendezvous of a message (OFFER) the sides change roles: who
  * offers is the target of the receiver's PULL or ACCEPT, and after an ACCEPT the initiator of the
  * pushes. */
-struct op *op_of_sender(struct context *c, const struct rma_message *m);
-struct op *op_of_receiver(struct context *c, const struct rma_message *m);
+struct op *op_of_sender(struct rma_context *c, const struct rma_message *m);
+struct op *op_of_receiver(struct rma_context *c, const struct rma_message *m);
 /* Begin to push an offer, of which the receiver accepts at most len bytes as its own transfer
  * `id`. */
 void op_accepted(struct rma *r, struct op *offer, uint32_t id, uint64_t len);
 /* Take note that the receiver pulls what was offered. */
 void op_fetched(struct rma *r, struct op *offer);
-void ops_close(struct rma *r, struct context *c);
-void ops_memory_gone(struct rma *r, struct context *c, const void *memory);
-void ops_stop(struct rma *r, struct context *c);
-void ops_start(struct rma *r, struct context *c, uint64_t now);
+void ops_close(struct rma *r, struct rma_context *c);
+void ops_memory_gone(struct rma *r, struct rma_context *c, const void *memory);
+void ops_stop(struct rma *r, struct rma_context *c);
+void ops_start(struct rma *r, struct rma_context *c, uint64_t now);
 void ops_look(struct rma *r, uint64_t now);
 void op_sent(struct rma *r, unsigned count, uint8_t error, uint64_t now);
 
@@ -296,21 +297,22 @@ void op_sent(struct rma *r, unsigned count, uint8_t error, uint64_t now);
 
 /* Take a request for a message, whose entry of room it keeps, and append it to the list of those to
  * answer. Returns NULL if none is free. */
-struct request *request_take(struct rma *r, struct context *c, const struct rma_message *m,
+struct rma_request *request_take(struct rma *r, struct rma_context *c, const struct rma_message *m,
 	enum request_kind kind);
 /* Answer that the message's transfer ended: with an errno, or 0 (wire_ended). */
-void request_answer(struct rma *r, struct context *c, const struct rma_message *m, uint32_t error);
+void request_answer(struct rma *r, struct rma_context *c, const struct rma_message *m,
+	uint32_t error);
 /* Answer that the message's transfer ended without an error, once the application has been told of
  * the event. */
-void request_event(struct rma *r, struct context *c, const struct rma_message *m,
+void request_event(struct rma *r, struct rma_context *c, const struct rma_message *m,
 	const struct event_slot *event);
 /* Fail those pulls of `c` for which `gone` returns true, because what they read is gone. */
-void requests_fail(struct rma *r, struct context *c,
-	bool (*gone)(const struct request *, const void *), const void *what, uint8_t error);
+void requests_fail(struct rma *r, struct rma_context *c,
+	bool (*gone)(const struct rma_request *, const void *), const void *what, uint8_t error);
 /* Fail the pulls that read the offer `id`, which has ended. */
-void requests_offer_ends(struct rma *r, struct context *c, uint32_t id);
+void requests_offer_ends(struct rma *r, struct rma_context *c, uint32_t id);
 void requests_sort(struct rma *r, struct request_list *l);
-void requests_close(struct rma *r, struct context *c);
+void requests_close(struct rma *r, struct rma_context *c);
 void request_sent(struct rma *r, unsigned count, uint8_t error);
 
 /* ---------------------------------------------------------------- targets (target.c) */
@@ -318,42 +320,42 @@ void request_sent(struct rma *r, unsigned count, uint8_t error);
 /* Fail the other pulls of an initiator to which an answer was not Acked, or their remaining frames
  * could pass for all of the answer. If `error` says that it cannot be reached, drop its pins as
  * well. */
-void target_peer_failed(struct rma *r, struct context *c, uint16_t node, uint16_t peer,
+void target_peer_failed(struct rma *r, struct rma_context *c, uint16_t node, uint16_t peer,
 	uint8_t error);
 
 /* ---------------------------------------------------------------- regions (registration.c) */
 
-void registration_close(struct rma *r, struct context *c);
-void registration_memory_gone(struct rma *r, struct context *c, const void *memory);
+void registration_close(struct rma *r, struct rma_context *c);
+void registration_memory_gone(struct rma *r, struct rma_context *c, const void *memory);
 
 /* ---------------------------------------------------------------- pins (pins.c) */
 
 /* Count a pin of the region `key` for the message's sender. Return 0, or ENOSPC. */
-uint8_t remote_pin_grant(struct rma *r, struct context *c, const struct rma_message *m,
+uint8_t remote_pin_grant(struct rma *r, struct rma_context *c, const struct rma_message *m,
 	uint64_t key);
 /* Release a pin of the region `key` for the message's sender. Return what to answer: 0 or ENOKEY,
  * with WIRE_NONE_LEFT if no pins are left. key 0: there is no such region. */
-uint32_t remote_pin_release(struct rma *r, struct context *c, const struct rma_message *m,
+uint32_t remote_pin_release(struct rma *r, struct rma_context *c, const struct rma_message *m,
 	uint64_t key);
 /* Drop the pins that an asker has of the context's regions, because it ended, or cannot be
  * reached. */
-void remote_pins_lost(struct rma *r, struct context *c, uint16_t node, uint16_t peer);
+void remote_pins_lost(struct rma *r, struct rma_context *c, uint16_t node, uint16_t peer);
 /* Drop all pins of a region that ends; key 0: of all regions of the context. */
-void remote_pins_end(struct rma *r, struct context *c, uint64_t key);
+void remote_pins_end(struct rma *r, struct rma_context *c, uint64_t key);
 /* Return whether the region is pinned by anyone whose node is still in the same life. Such askers
  * are told again that they have pinned it (pins.c, note 3). */
-bool remote_pins_of_others(struct rma *r, struct context *c, uint64_t key, uint64_t now);
+bool remote_pins_of_others(struct rma *r, struct rma_context *c, uint64_t key, uint64_t now);
 /* Make the frame for a pin whose asker is to be told again. */
 void remote_pins_tell(struct rma *r);
 void remote_pin_told(struct rma *r, unsigned count, uint64_t now);
 /* Take note that a context of ours begins to pin elsewhere. Return false if it may already have
  * pins at too many other contexts. */
-bool pinning_begins(struct context *c, struct op *op);
+bool pinning_begins(struct rma_context *c, struct op *op);
 /* Take note that a PIN or UNPIN ended. */
-void pinning_ends(struct context *c, struct op *op, uint8_t error);
+void pinning_ends(struct rma_context *c, struct op *op, uint8_t error);
 /* Take note that no pins are left where op went, as the answer said. */
-void pinning_none_left(struct context *c, const struct op *op);
-bool pinning_any(const struct context *c);
+void pinning_none_left(struct rma_context *c, const struct op *op);
+bool pinning_any(const struct rma_context *c);
 void pinning_left(struct rma *r, unsigned count, uint8_t error);
 
 #endif

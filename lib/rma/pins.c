@@ -74,7 +74,7 @@ drop_stale(struct rma *r)
 
 /* Return a free record for a region of the context, or NULL. */
 static struct pin *
-new_pin(struct rma *r, const struct context *c)
+new_pin(struct rma *r, const struct rma_context *c)
 {
 	uint32_t all = r->cfg.regions_max, each = (all + 1) / 2;
 
@@ -84,7 +84,7 @@ new_pin(struct rma *r, const struct context *c)
 }
 
 uint8_t
-remote_pin_grant(struct rma *r, struct context *c, const struct rma_message *m, uint64_t key)
+remote_pin_grant(struct rma *r, struct rma_context *c, const struct rma_message *m, uint64_t key)
 {
 	struct pin *p = find_pin(r, m, key);
 
@@ -111,7 +111,7 @@ remote_pin_grant(struct rma *r, struct context *c, const struct rma_message *m, 
 /* Return WIRE_NONE_LEFT if the asker has no pins of this context's regions any more, otherwise
  * 0. */
 static uint32_t
-none_left(const struct rma *r, const struct context *c, const struct rma_message *m)
+none_left(const struct rma *r, const struct rma_context *c, const struct rma_message *m)
 {
 	for (uint32_t i = 0; i < r->pins_used; i++) {
 		const struct pin *p = &r->pins[i];
@@ -123,7 +123,7 @@ none_left(const struct rma *r, const struct context *c, const struct rma_message
 }
 
 uint32_t
-remote_pin_release(struct rma *r, struct context *c, const struct rma_message *m, uint64_t key)
+remote_pin_release(struct rma *r, struct rma_context *c, const struct rma_message *m, uint64_t key)
 {
 	struct pin *p = key != 0 ? find_pin(r, m, key) : NULL;
 
@@ -136,7 +136,7 @@ remote_pin_release(struct rma *r, struct context *c, const struct rma_message *m
 }
 
 void
-remote_pins_lost(struct rma *r, struct context *c, uint16_t node, uint16_t peer)
+remote_pins_lost(struct rma *r, struct rma_context *c, uint16_t node, uint16_t peer)
 {
 	for (uint32_t i = c->pins != 0 ? r->pins_used : 0; i-- > 0;) {
 		struct pin *p = &r->pins[i];
@@ -147,7 +147,7 @@ remote_pins_lost(struct rma *r, struct context *c, uint16_t node, uint16_t peer)
 }
 
 void
-remote_pins_end(struct rma *r, struct context *c, uint64_t key)
+remote_pins_end(struct rma *r, struct rma_context *c, uint64_t key)
 {
 	for (uint32_t i = c->pins != 0 ? r->pins_used : 0; i-- > 0;) {
 		if (r->pins[i].ctx == c->ctx && (key == 0 || r->pins[i].key == key))
@@ -166,7 +166,7 @@ tell_again(struct rma *r, struct pin *p, uint64_t now)
 }
 
 bool
-remote_pins_of_others(struct rma *r, struct context *c, uint64_t key, uint64_t now)
+remote_pins_of_others(struct rma *r, struct rma_context *c, uint64_t key, uint64_t now)
 {
 	bool pinned = false;
 
@@ -235,7 +235,7 @@ is_free(const struct pin_place *p)
 }
 
 static struct pin_place *
-find_place(struct context *c, uint16_t node, uint16_t ctx, bool take)
+find_place(struct rma_context *c, uint16_t node, uint16_t ctx, bool take)
 {
 	struct pin_place *unused = NULL;
 
@@ -254,7 +254,7 @@ find_place(struct context *c, uint16_t node, uint16_t ctx, bool take)
 }
 
 bool
-pinning_begins(struct context *c, struct op *op)
+pinning_begins(struct rma_context *c, struct op *op)
 {
 	struct pin_place *p = find_place(c, op->d.node, op->d.ctx, true);
 
@@ -265,7 +265,7 @@ pinning_begins(struct context *c, struct op *op)
 }
 
 void
-pinning_ends(struct context *c, struct op *op, uint8_t error)
+pinning_ends(struct rma_context *c, struct op *op, uint8_t error)
 {
 	struct pin_place *p = find_place(c, op->d.node, op->d.ctx, false);
 	bool asked = op->asks_pin;
@@ -282,7 +282,7 @@ pinning_ends(struct context *c, struct op *op, uint8_t error)
 }
 
 void
-pinning_none_left(struct context *c, const struct op *op)
+pinning_none_left(struct rma_context *c, const struct op *op)
 {
 	struct pin_place *p = find_place(c, op->d.node, op->d.ctx, false);
 
@@ -291,7 +291,7 @@ pinning_none_left(struct context *c, const struct op *op)
 }
 
 bool
-pinning_any(const struct context *c)
+pinning_any(const struct rma_context *c)
 {
 	for (unsigned i = 0; i < RMA_PLACES; i++) {
 		if (!is_free(&c->kept.pin_places[i]))
@@ -303,7 +303,7 @@ pinning_any(const struct context *c)
 struct rma_frame **
 rma_tx_leaving(struct rma *r, uint16_t ctx, unsigned *n)
 {
-	struct context *c = r->contexts[ctx];
+	struct rma_context *c = r->contexts[ctx];
 	struct pin_place *p = c->kept.pin_places;
 	struct rma_frame *f = pinning_any(c) ? frame_take(r, true) : NULL;
 

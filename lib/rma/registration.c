@@ -5,19 +5,19 @@
 #include "rma/internal.h"
 
 static bool
-reads_region(const struct request *r, const void *key)
+reads_region(const struct rma_request *r, const void *key)
 {
 	return !r->of_offer && r->key == *(const uint64_t *)key;
 }
 
 static bool
-reads_memory(const struct request *r, const void *memory)
+reads_memory(const struct rma_request *r, const void *memory)
 {
 	return r->source.memory == memory;
 }
 
 void
-registration_memory_gone(struct rma *r, struct context *c, const void *memory)
+registration_memory_gone(struct rma *r, struct rma_context *c, const void *memory)
 {
 	struct region *region;
 	uint32_t at = 0;
@@ -36,7 +36,7 @@ int
 rma_register(struct rma *r, uint16_t ctx, const struct region *region, uint64_t random,
 	uint64_t *key)
 {
-	struct context *c = r->contexts[ctx];
+	struct rma_context *c = r->contexts[ctx];
 	struct region copy = *region;
 
 	/* so that one context cannot take all places */
@@ -53,7 +53,7 @@ rma_register(struct rma *r, uint16_t ctx, const struct region *region, uint64_t 
 /* Mark the answers under way that read this memory in place, and return how many there are: the
  * deregistration waits for them. */
 static uint32_t
-mark_readers(struct rma *r, const struct context *c, const void *memory)
+mark_readers(struct rma *r, const struct rma_context *c, const void *memory)
 {
 	uint32_t n = 0;
 
@@ -72,7 +72,7 @@ mark_readers(struct rma *r, const struct context *c, const void *memory)
 int
 rma_deregister(struct rma *r, uint16_t ctx, uint64_t key, uint64_t now)
 {
-	struct context *c = r->contexts[ctx];
+	struct rma_context *c = r->contexts[ctx];
 	struct region *region = region_find(&r->regions, key);
 
 	if (region == NULL || region->ctx != ctx)
@@ -87,7 +87,7 @@ rma_deregister(struct rma *r, uint16_t ctx, uint64_t key, uint64_t now)
 }
 
 void
-registration_close(struct rma *r, struct context *c)
+registration_close(struct rma *r, struct rma_context *c)
 {
 	struct region *region;
 	uint32_t at = 0;

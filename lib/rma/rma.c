@@ -43,15 +43,16 @@ lay_out(struct rma *r, const struct rma_config *g, uint8_t *base)
 	size_t used = 0;
 
 	carve(base, &used, 1, sizeof(*r));
-	struct context **contexts = carve(base, &used, g->contexts_max, sizeof(struct context *));
-	struct context *all = carve(base, &used, n, sizeof(*all));
+	struct rma_context **contexts = carve(base, &used, g->contexts_max,
+		sizeof(struct rma_context *));
+	struct rma_context *all = carve(base, &used, n, sizeof(*all));
 	struct rma_frame *frames = carve(base, &used, g->frames_max, sizeof(*frames));
 	struct region *regions = carve(base, &used, g->regions_max, sizeof(*regions));
 	struct pin *pins = carve(base, &used, g->regions_max, sizeof(*pins));
 
 	for (uint32_t i = 0; i < n; i++) {
 		struct op *o = carve(base, &used, ops, sizeof(*o));
-		struct request *q = carve(base, &used, g->requests_max, sizeof(*q));
+		struct rma_request *q = carve(base, &used, g->requests_max, sizeof(*q));
 
 		if (base == NULL)
 			continue;
@@ -112,8 +113,8 @@ rma_init(void *memory, const struct rma_config *config)
 void
 rma_open(struct rma *r, uint16_t ctx)
 {
-	struct context *c = r->contexts[ctx];
-	const struct context fresh = {
+	struct rma_context *c = r->contexts[ctx];
+	const struct rma_context fresh = {
 		.ops = c->ops,
 		.ops_max = c->ops_max,
 		.requests = c->requests,
@@ -133,7 +134,7 @@ rma_open(struct rma *r, uint16_t ctx)
 void
 rma_close(struct rma *r, uint16_t ctx)
 {
-	struct context *c = r->contexts[ctx];
+	struct rma_context *c = r->contexts[ctx];
 
 	rma_start(r, ctx, 0);
 	c->open = false;
@@ -147,7 +148,7 @@ rma_close(struct rma *r, uint16_t ctx)
 void
 rma_stop(struct rma *r, uint16_t ctx)
 {
-	struct context *c = r->contexts[ctx];
+	struct rma_context *c = r->contexts[ctx];
 
 	if (c->stopped || !c->open)
 		return;
@@ -159,7 +160,7 @@ rma_stop(struct rma *r, uint16_t ctx)
 void
 rma_start(struct rma *r, uint16_t ctx, uint64_t now)
 {
-	struct context *c = r->contexts[ctx];
+	struct rma_context *c = r->contexts[ctx];
 
 	if (!c->stopped)
 		return;
@@ -205,7 +206,7 @@ frame_put(struct rma *r, struct rma_frame *f)
 	f->out = false;
 }
 
-static inline struct context *
+static inline struct rma_context *
 context_of(struct rma *r, const struct rma_frame *f)
 {
 	return r->contexts[f->src % WIRE_CONTEXTS_MAX];
@@ -214,7 +215,7 @@ context_of(struct rma *r, const struct rma_frame *f)
 struct rma_frame *
 rma_packed_copy(struct rma *r, uint16_t ctx, uint16_t dst_ctx, uint32_t id, uint32_t len)
 {
-	struct context *c = r->contexts[ctx];
+	struct rma_context *c = r->contexts[ctx];
 	struct rma_frame *f = frame_take(r, true);
 
 	if (f == NULL)
@@ -238,7 +239,7 @@ void
 rma_sent(struct rma *r, unsigned count, uint8_t error, uint64_t now)
 {
 	struct turn *t = &r->turn;
-	struct context *c = context_of(r, t->frames[0]);
+	struct rma_context *c = context_of(r, t->frames[0]);
 
 	c->frames += count;
 	if (t->frames[0]->own)
@@ -285,7 +286,7 @@ rma_again(struct rma *r, struct rma_frame *f)
 
 /* Take note that a frame has come back for which a deregistration waits. */
 static void
-reader_gone(struct rma *r, struct context *c)
+reader_gone(struct rma *r, struct rma_context *c)
 {
 	if (c->readers == 0 || --c->readers != 0)
 		return;
@@ -313,7 +314,7 @@ rma_lost(struct rma *r, const struct rma_frame *lost)
 void
 rma_acked(struct rma *r, struct rma_frame *f, uint8_t error)
 {
-	struct context *c = context_of(r, f);
+	struct rma_context *c = context_of(r, f);
 
 	c->frames--;
 	c->own_frames -= f->own;
@@ -372,7 +373,7 @@ rma_has(const struct rma *r)
 bool
 rma_news(struct rma *r, struct rma_news *out)
 {
-	struct context *c = r->news;
+	struct rma_context *c = r->news;
 
 	if (c == NULL)
 		return false;
@@ -388,7 +389,7 @@ rma_news(struct rma *r, struct rma_news *out)
 void
 rma_stat(const struct rma *r, uint16_t ctx, struct rma_stat *out)
 {
-	const struct context *c = r->contexts[ctx];
+	const struct rma_context *c = r->contexts[ctx];
 
 	*out = (struct rma_stat){
 		.transfers = c->ops_used,
@@ -420,7 +421,7 @@ rma_is_drained(const struct rma *r, uint32_t ctx)
 	if (ctx == RMA_ALL)
 		return r->requests.head == NULL && r->stopped_requests.head == NULL &&
 			r->tells == 0 && r->ended.head == NULL;
-	const struct context *c = r->contexts[ctx];
+	const struct rma_context *c = r->contexts[ctx];
 
 	return c->frames == 0 && c->ops_used == 0 && c->readers == 0 && c->events_waiting == 0;
 }
@@ -436,7 +437,7 @@ rma_spans(struct rma *r, struct rma_span out[RMA_SPANS])
 struct rma_span
 rma_context_span(struct rma *r, uint16_t ctx)
 {
-	struct context *c = r->contexts[ctx];
+	struct rma_context *c = r->contexts[ctx];
 
 	return (struct rma_span){&c->kept, sizeof(c->kept)};
 }
@@ -447,7 +448,7 @@ rma_restored(struct rma *r)
 	if (r->pins_used > r->cfg.regions_max)
 		return false;
 	for (uint32_t i = 0; i < r->pins_used; i++) {
-		struct context *c = r->pins[i].ctx < r->cfg.contexts_max
+		struct rma_context *c = r->pins[i].ctx < r->cfg.contexts_max
 			? r->contexts[r->pins[i].ctx]
 			: NULL;
 

@@ -33,7 +33,7 @@ verdict_errno(enum region_verdict v)
 /* Return whether the message's sender may use areas of the context and group: it is that context,
  * or a member. */
 static bool
-is_insider(const struct rma *r, const struct context *c, const struct rma_message *m,
+is_insider(const struct rma *r, const struct rma_context *c, const struct rma_message *m,
 	uint32_t group)
 {
 	return (m->node == r->cfg.node && m->peer == c->ctx) ||
@@ -42,7 +42,7 @@ is_insider(const struct rma *r, const struct context *c, const struct rma_messag
 
 /* Fill in which region a message names: by its key, or by an area ID of the context it is for. */
 static void
-name_region(const struct rma *r, const struct context *c, const struct rma_message *m,
+name_region(const struct rma *r, const struct rma_context *c, const struct rma_message *m,
 	struct region_access *access)
 {
 	uint64_t key = wire_be64(m->head->key);
@@ -63,7 +63,7 @@ name_region(const struct rma *r, const struct context *c, const struct rma_messa
  * sender writes to the memory into which the receiver accepts them. Returns 0 and where the bytes
  * are, or an errno. */
 static uint8_t
-access_to_offer(struct context *c, const struct rma_message *m, uint8_t right, uint64_t len,
+access_to_offer(struct rma_context *c, const struct rma_message *m, uint8_t right, uint64_t len,
 	struct rma_bytes *where, uint64_t *key, uint64_t now)
 {
 	struct op *op = right == REGION_READ ? op_of_sender(c, m) : op_of_receiver(c, m);
@@ -83,8 +83,8 @@ access_to_offer(struct context *c, const struct rma_message *m, uint8_t right, u
 /* Check an access with `right` to len bytes at `at` of what the head names. Returns 0 and where the
  * bytes are, or an errno. */
 static uint8_t
-access_to(struct rma *r, struct context *c, const struct rma_message *m, uint8_t right, uint64_t at,
-	uint64_t len, struct rma_bytes *where, uint64_t *key, uint64_t now)
+access_to(struct rma *r, struct rma_context *c, const struct rma_message *m, uint8_t right,
+	uint64_t at, uint64_t len, struct rma_bytes *where, uint64_t *key, uint64_t now)
 {
 	const struct region *region;
 	uint64_t offset;
@@ -125,7 +125,7 @@ measure_runs(const uint8_t *p, uint32_t left, uint64_t *span)
 /* ------------------------------------------------------------------ pushes */
 
 static struct refusal *
-refusal_of(struct rma *r, const struct context *c, const struct rma_message *m)
+refusal_of(struct rma *r, const struct rma_context *c, const struct rma_message *m)
 {
 	uint32_t id = wire_be32(m->head->id);
 
@@ -134,14 +134,14 @@ refusal_of(struct rma *r, const struct context *c, const struct rma_message *m)
 }
 
 static bool
-is_refusal(const struct refusal *f, const struct context *c, const struct rma_message *m)
+is_refusal(const struct refusal *f, const struct rma_context *c, const struct rma_message *m)
 {
 	return f->error && f->id == wire_be32(m->head->id) && f->ctx == c->ctx &&
 		f->node == m->node && f->peer == m->peer;
 }
 
 static void
-push_refuse(struct rma *r, struct context *c, const struct rma_message *m, uint8_t error)
+push_refuse(struct rma *r, struct rma_context *c, const struct rma_message *m, uint8_t error)
 {
 	struct refusal *f = refusal_of(r, c, m);
 
@@ -155,7 +155,7 @@ push_refuse(struct rma *r, struct context *c, const struct rma_message *m, uint8
 
 /* End a push whose last frame is placed: answer it, or let its event be told first. */
 static void
-push_ends(struct rma *r, struct context *c, const struct rma_message *m)
+push_ends(struct rma *r, struct rma_context *c, const struct rma_message *m)
 {
 	struct refusal *refusal = refusal_of(r, c, m);
 
@@ -191,8 +191,8 @@ push_ends(struct rma *r, struct context *c, const struct rma_message *m)
 }
 
 static enum rma_heard
-push_arrives(struct rma *r, struct context *c, const struct rma_message *m, struct rma_place *place,
-	uint64_t now)
+push_arrives(struct rma *r, struct rma_context *c, const struct rma_message *m,
+	struct rma_place *place, uint64_t now)
 {
 	uint64_t span = m->len, key, offset = wire_be64(m->head->offset),
 		 len = wire_be64(m->head->len);
@@ -219,7 +219,7 @@ push_arrives(struct rma *r, struct context *c, const struct rma_message *m, stru
 void
 rma_target_placed(struct rma *r, uint16_t ctx, const struct rma_message *m, uint8_t error)
 {
-	struct context *c = r->contexts[ctx];
+	struct rma_context *c = r->contexts[ctx];
 
 	if (unlikely(error))
 		push_refuse(r, c, m, error);
@@ -249,7 +249,7 @@ read_stride(struct part *part, const uint8_t *bytes)
 /* Set up the iteration over the parts of the granted bytes that a PULL asks for. Returns 0 or an
  * errno. */
 static uint8_t
-parts_of(struct request *q, const struct rma_message *m)
+parts_of(struct rma_request *q, const struct rma_message *m)
 {
 	struct part part = {.bytes = q->source.len};
 
@@ -279,9 +279,9 @@ parts_of(struct request *q, const struct rma_message *m)
 }
 
 static void
-pull_arrives(struct rma *r, struct context *c, const struct rma_message *m, uint64_t now)
+pull_arrives(struct rma *r, struct rma_context *c, const struct rma_message *m, uint64_t now)
 {
-	struct request *q = request_take(r, c, m, REQUEST_PULL);
+	struct rma_request *q = request_take(r, c, m, REQUEST_PULL);
 
 	if (q == NULL)
 		return;
@@ -306,7 +306,7 @@ pull_arrives(struct rma *r, struct context *c, const struct rma_message *m, uint
 /* ------------------------------------------------------------------ atomic operations */
 
 static enum rma_heard
-atomic_arrives(struct rma *r, struct context *c, const struct rma_message *m,
+atomic_arrives(struct rma *r, struct rma_context *c, const struct rma_message *m,
 	struct rma_place *place, uint64_t now)
 {
 	struct wire_atomic what;
@@ -345,14 +345,14 @@ void
 rma_target_changed(struct rma *r, uint16_t ctx, const struct rma_message *m,
 	const struct rma_place *place, const void *before, uint8_t error)
 {
-	struct context *c = r->contexts[ctx];
+	struct rma_context *c = r->contexts[ctx];
 
 	c->kept.served += error == 0;
 	if (error != 0 || !(m->head->flags & WIRE_T_FETCH)) {
 		request_answer(r, c, m, error);
 		return;
 	}
-	struct request *q = request_take(r, c, m, REQUEST_FETCH);
+	struct rma_request *q = request_take(r, c, m, REQUEST_FETCH);
 
 	if (q == NULL)
 		return;
@@ -364,7 +364,7 @@ rma_target_changed(struct rma *r, uint16_t ctx, const struct rma_message *m,
 
 /* Begin to push an offer whose receiver has memory for it, and asks for the bytes. */
 static void
-accept_arrives(struct rma *r, struct context *c, const struct rma_message *m)
+accept_arrives(struct rma *r, struct rma_context *c, const struct rma_message *m)
 {
 	struct op *offer = op_of_sender(c, m);
 
@@ -377,7 +377,7 @@ accept_arrives(struct rma *r, struct context *c, const struct rma_message *m)
 }
 
 static bool
-is_in(const struct request *q, const struct context *c, const struct rma_message *m)
+is_in(const struct rma_request *q, const struct rma_context *c, const struct rma_message *m)
 {
 	for (; q != NULL; q = q->next) {
 		if (q->c == c && q->node == m->node && q->peer == m->peer &&
@@ -390,7 +390,7 @@ is_in(const struct request *q, const struct context *c, const struct rma_message
 /* Answer the question whether a transfer is still known. A transfer that is still to be answered
  * needs no other answer to the question. */
 static void
-ask_arrives(struct rma *r, struct context *c, const struct rma_message *m)
+ask_arrives(struct rma *r, struct rma_context *c, const struct rma_message *m)
 {
 	/* an offer that has not ended: its bytes are under way, or soon will be */
 	if ((m->head->flags & WIRE_T_OFFER && op_of_sender(c, m) != NULL) ||
@@ -403,7 +403,7 @@ ask_arrives(struct rma *r, struct context *c, const struct rma_message *m)
 
 /* Answer a PIN. Memory that can be accessed is pinned already; a PIN with HOLD keeps it so. */
 static void
-pin_arrives(struct rma *r, struct context *c, const struct rma_message *m, uint64_t now)
+pin_arrives(struct rma *r, struct rma_context *c, const struct rma_message *m, uint64_t now)
 {
 	uint64_t at = wire_be64(m->head->at), len = wire_be64(m->head->len), key;
 	struct rma_bytes where;
@@ -418,7 +418,7 @@ pin_arrives(struct rma *r, struct context *c, const struct rma_message *m, uint6
 }
 
 static void
-unpin_arrives(struct rma *r, struct context *c, const struct rma_message *m)
+unpin_arrives(struct rma *r, struct rma_context *c, const struct rma_message *m)
 {
 	struct region_access access = {0};
 
@@ -440,7 +440,7 @@ enum rma_heard
 rma_target_message(struct rma *r, uint16_t ctx, const struct rma_message *m,
 	struct rma_place *place, uint64_t now)
 {
-	struct context *c = r->contexts[ctx];
+	struct rma_context *c = r->contexts[ctx];
 
 	if (unlikely(wire_transfer_check(m->head, (uint32_t)sizeof(*m->head) + m->len, true) !=
 		    WIRE_OK)) {
@@ -485,7 +485,7 @@ struct peer_name {
 };
 
 static bool
-is_for(const struct request *q, const void *peer)
+is_for(const struct rma_request *q, const void *peer)
 {
 	const struct peer_name *p = peer;
 
@@ -493,7 +493,8 @@ is_for(const struct request *q, const void *peer)
 }
 
 void
-target_peer_failed(struct rma *r, struct context *c, uint16_t node, uint16_t peer, uint8_t error)
+target_peer_failed(struct rma *r, struct rma_context *c, uint16_t node, uint16_t peer,
+	uint8_t error)
 {
 	const struct peer_name name = {node, peer};
 

@@ -52,7 +52,7 @@ sim_moment(const struct sim_node *n, uint64_t ticks)
 }
 
 static inline bool
-sooner(const struct event *a, const struct event *b)
+sooner(const struct sim_event *a, const struct sim_event *b)
 {
 	return a->at != b->at ? a->at < b->at : (int32_t)(a->order - b->order) < 0;
 }
@@ -60,7 +60,7 @@ sooner(const struct event *a, const struct event *b)
 void
 sim_schedule(struct sim *s, uint64_t at, enum event_kind kind, uint32_t index)
 {
-	const struct event e = {at, s->event_order++, index, (uint8_t)kind};
+	const struct sim_event e = {at, s->event_order++, index, (uint8_t)kind};
 	uint32_t i = s->event_count;
 
 	s->events = sim_grown(s, s->events, s->event_count, &s->event_cap, sizeof(*s->events));
@@ -72,10 +72,10 @@ sim_schedule(struct sim *s, uint64_t at, enum event_kind kind, uint32_t index)
 	s->events[i] = e;
 }
 
-struct event
+struct sim_event
 sim_next_event(struct sim *s)
 {
-	const struct event first = s->events[0], last = s->events[--s->event_count];
+	const struct sim_event first = s->events[0], last = s->events[--s->event_count];
 	uint32_t i = 0, n = s->event_count;
 
 	for (;;) {

@@ -24,7 +24,7 @@ struct ident {
 };
 
 /* A message between sim_send and its completion. */
-struct message {
+struct sim_message {
 	uint32_t generation, stream, order, len, frags, frag_len, tag, epoch;
 	uint32_t completed; /* fragments */
 	uint64_t at;        /* when it was sent */
@@ -34,7 +34,7 @@ struct message {
 };
 
 /* Messages from one context to another, in order. */
-struct stream {
+struct sim_stream {
 	uint64_t key;
 	uint32_t src, dst;
 	uint16_t src_ctx, dst_ctx;
@@ -43,7 +43,7 @@ struct stream {
 };
 
 /* A received frame that was given to a core, which may keep it. */
-struct held {
+struct sim_held {
 	struct ident id;
 	uint32_t node, next_free;
 	bool used, kept;
@@ -70,7 +70,7 @@ enum event_kind {
 	EVENT_KEEPER,  /* a node's keeper of keys has something to do */
 };
 
-struct event {
+struct sim_event {
 	uint64_t at;
 	uint32_t order; /* orders events of the same time */
 	uint32_t index;
@@ -162,10 +162,10 @@ struct sim {
 	struct rails_config rails;
 	struct sim_node *nodes;
 	struct edge *edges;
-	struct event *events; /* 4-ary heap */
-	struct message *messages;
-	struct stream *streams;
-	struct held *held;
+	struct sim_event *events; /* 4-ary heap */
+	struct sim_message *messages;
+	struct sim_stream *streams;
+	struct sim_held *held;
 	struct packet *packets;
 	struct app_timer *timers;
 	uint32_t *stream_table; /* open addressing: index + 1 */
@@ -184,7 +184,7 @@ uint64_t sim_ticks(const struct sim *s, const struct sim_node *n);
 /* Return the first time at which the node's clock shows `ticks`. */
 uint64_t sim_moment(const struct sim_node *n, uint64_t ticks);
 void sim_schedule(struct sim *s, uint64_t at, enum event_kind kind, uint32_t index);
-struct event sim_next_event(struct sim *s);
+struct sim_event sim_next_event(struct sim *s);
 
 /* In a handle: its frame is of a parked context, and its payload out of reach. */
 #define PARKED_BIT (1ull << 63)

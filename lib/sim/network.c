@@ -340,7 +340,7 @@ net_transmit(struct sim *s, uint32_t node, const struct proto_out *o, uint32_t l
 	memcpy(k->head, o->head, o->head_len);
 	if (o->handle != PROTO_NO_HANDLE) {
 		uint32_t slot = (uint32_t)(o->handle >> 32);
-		const struct message *m = &s->messages[slot];
+		const struct sim_message *m = &s->messages[slot];
 
 		if (o->handle & PARKED_BIT)
 			sim_violation(s, "node %u sent a payload of a parked context", node);

@@ -56,7 +56,7 @@ oracle_delivery(struct sim *s, uint32_t node, const struct ident *id,
 {
 	struct sim_node *n = &s->nodes[node];
 	struct sim_context *c = &n->contexts[d->ctx];
-	struct stream *t = &s->streams[id->stream];
+	struct sim_stream *t = &s->streams[id->stream];
 	struct proto_path_stat path;
 
 	if (id->message == NIL)
@@ -77,7 +77,7 @@ oracle_delivery(struct sim *s, uint32_t node, const struct ident *id,
 	if (proto_path_stat(n->core, (uint16_t)t->src, &path) && path.peer_epoch != id->epoch)
 		sim_violation(s, "message %u of node %u's life %08x was delivered in its life %08x",
 			id->order, t->src, id->epoch, path.peer_epoch);
-	const struct message *sent = &s->messages[id->message];
+	const struct sim_message *sent = &s->messages[id->message];
 
 	if (c->frozen && sent->used && sent->generation == id->generation &&
 		sent->at > c->frozen_at)
@@ -90,7 +90,7 @@ oracle_delivery(struct sim *s, uint32_t node, const struct ident *id,
 		return;
 	c->frag = 0;
 	t->seen = id->order + 1;
-	struct message *m = &s->messages[id->message];
+	struct sim_message *m = &s->messages[id->message];
 
 	if (m->used && m->generation == id->generation)
 		m->delivered = true;
@@ -106,7 +106,7 @@ oracle_delivery(struct sim *s, uint32_t node, const struct ident *id,
 void
 oracle_frame(struct sim *s, uint32_t node, uint32_t slot)
 {
-	struct message *m = &s->messages[slot];
+	struct sim_message *m = &s->messages[slot];
 	const uint16_t ctx = s->streams[m->stream].src_ctx;
 	const struct sim_context *c = &s->nodes[node].contexts[ctx];
 
@@ -121,12 +121,12 @@ void
 oracle_completion(struct sim *s, uint32_t node, const struct proto_completion *c)
 {
 	uint32_t slot = (uint32_t)(c->handle >> 32), frag = c->handle & 0xFFFF;
-	struct message *m = &s->messages[slot];
+	struct sim_message *m = &s->messages[slot];
 
 	if (slot >= s->message_count || !m->used ||
 		(m->generation & 0xFFFF) != (c->handle >> 16 & 0xFFFF))
 		sim_violation(s, "node %u completed a send a second time", node);
-	const struct stream *t = &s->streams[m->stream];
+	const struct sim_stream *t = &s->streams[m->stream];
 
 	if (t->src != node || t->src_ctx != c->ctx)
 		sim_violation(s, "node %u.%u completed a send of %u.%u", node, c->ctx, t->src,

@@ -12,7 +12,7 @@
 #define ROUNDS_MAX 100000
 
 /* The arguments and the result of one call from outside. */
-struct request {
+struct sim_request {
 	uint64_t at;
 	uint32_t node, node2, len, tag;
 	uint16_t ctx, ctx2;
@@ -25,7 +25,7 @@ struct request {
 /* Run `call` so that a violation in it returns here. Only the outermost call catches it; calls from
  * hooks pass it on. Returns false if there was a violation, now or earlier. */
 static bool
-guarded(struct sim *s, void (*call)(struct sim *, struct request *), struct request *r)
+guarded(struct sim *s, void (*call)(struct sim *, struct sim_request *), struct sim_request *r)
 {
 	jmp_buf here;
 
@@ -81,7 +81,7 @@ give_room(struct sim *s, uint32_t node, uint16_t ctx, uint32_t entries, uint32_t
 static void
 release_held(struct sim *s, uint32_t node, uint64_t handle)
 {
-	struct held *h = &s->held[handle];
+	struct sim_held *h = &s->held[handle];
 
 	if (handle >= s->held_count || !h->used || h->node != node)
 		sim_violation(s, "node %u gave a received frame back a second time", node);
@@ -126,7 +126,7 @@ complete(struct sim *s, uint32_t node, struct proto_completion *c)
 	s->nodes[node].handles--;
 	if (!c->last)
 		return;
-	struct message *m = &s->messages[slot];
+	struct sim_message *m = &s->messages[slot];
 	uint32_t tag = m->tag;
 	int error = m->error;
 
@@ -232,7 +232,7 @@ receive(struct sim *s, uint32_t packet)
 	struct sim_node *n = &s->nodes[node];
 
 	TAKE(s, held, held, index);
-	s->held[index] = (struct held){.id = k->id, .node = node, .used = true};
+	s->held[index] = (struct sim_held){.id = k->id, .node = node, .used = true};
 	s->frames++;
 	sim_digest_add(s, s->now ^ (uint64_t)node << 48);
 	if (s->cfg.trace != NULL)
@@ -357,7 +357,7 @@ set_fault(struct sim *s, uint32_t node, const struct fault_config *fault)
 }
 
 static void
-make(struct sim *s, struct request *r)
+make(struct sim *s, struct sim_request *r)
 {
 	const struct topology *t = s->cfg.topology;
 
@@ -415,7 +415,7 @@ sim_new(const struct sim_config *config)
 		sim_free(s);
 		return NULL;
 	}
-	guarded(s, make, &(struct request){0});
+	guarded(s, make, &(struct sim_request){0});
 	return s;
 }
 
@@ -443,13 +443,13 @@ sim_free(struct sim *s)
 }
 
 static void
-restart(struct sim *s, struct request *r)
+restart(struct sim *s, struct sim_request *r)
 {
 	uint32_t node = r->node;
 	struct sim_node *n = &s->nodes[node];
 
 	for (uint32_t i = 0; i < s->message_count; i++) {
-		struct message *m = &s->messages[i];
+		struct sim_message *m = &s->messages[i];
 
 		if (!m->used || s->streams[m->stream].src != node)
 			continue;
@@ -483,7 +483,7 @@ stream_of(struct sim *s, uint32_t src, uint16_t src_ctx, uint32_t dst, uint16_t 
 			return s->stream_table[at] - 1;
 	}
 	s->streams = sim_grown(s, s->streams, s->stream_count, &s->stream_cap, sizeof(*s->streams));
-	s->streams[s->stream_count] = (struct stream){
+	s->streams[s->stream_count] = (struct sim_stream){
 		.key = key,
 		.src = src,
 		.dst = dst,
@@ -510,12 +510,12 @@ stream_of(struct sim *s, uint32_t src, uint16_t src_ctx, uint32_t dst, uint16_t 
 
 /* Note a message that its node's core has taken. */
 static void
-message_sent(struct sim *s, const struct request *r, uint32_t slot, uint32_t frags)
+message_sent(struct sim *s, const struct sim_request *r, uint32_t slot, uint32_t frags)
 {
 	struct sim_node *n = &s->nodes[r->node];
 	const uint32_t stream = stream_of(s, r->node, r->ctx, r->node2, r->ctx2);
 
-	s->messages[slot] = (struct message){
+	s->messages[slot] = (struct sim_message){
 		.generation = s->messages[slot].generation,
 		.stream = stream,
 		.order = s->streams[stream].sent++,
@@ -532,7 +532,7 @@ message_sent(struct sim *s, const struct request *r, uint32_t slot, uint32_t fra
 }
 
 static void
-send_message(struct sim *s, struct request *r)
+send_message(struct sim *s, struct sim_request *r)
 {
 	struct sim_node *n = &s->nodes[r->node];
 	const struct proto_message m = {
@@ -583,7 +583,7 @@ int
 sim_send(struct sim *s, uint32_t src, uint16_t src_ctx, uint32_t dst, uint16_t dst_ctx,
 	uint32_t len, uint32_t tag)
 {
-	struct request r = {
+	struct sim_request r = {
 		.node = src,
 		.ctx = src_ctx,
 		.node2 = dst,
@@ -602,7 +602,7 @@ sim_permitted(struct sim *s, uint32_t src, uint32_t dst, uint32_t len)
 }
 
 static void
-send_multicast(struct sim *s, struct request *r)
+send_multicast(struct sim *s, struct sim_request *r)
 {
 	const struct wire_hdr h = {
 		.version = WIRE_VERSION,
@@ -634,7 +634,7 @@ send_multicast(struct sim *s, struct request *r)
 int
 sim_multicast(struct sim *s, uint32_t src, uint16_t src_ctx, uint32_t len, uint32_t tag)
 {
-	struct request r = {.node = src, .ctx = src_ctx, .len = len, .tag = tag};
+	struct sim_request r = {.node = src, .ctx = src_ctx, .len = len, .tag = tag};
 
 	return guarded(s, send_multicast, &r) ? r.result : -EPIPE;
 }
@@ -642,7 +642,7 @@ sim_multicast(struct sim *s, uint32_t src, uint16_t src_ctx, uint32_t len, uint3
 /* ------------------------------------------------------------------ the outside's other calls */
 
 static void
-open_context(struct sim *s, struct request *r)
+open_context(struct sim *s, struct sim_request *r)
 {
 	struct sim_node *n = &s->nodes[r->node];
 
@@ -658,13 +658,13 @@ open_context(struct sim *s, struct request *r)
 int
 sim_open(struct sim *s, uint32_t node, uint16_t ctx)
 {
-	struct request r = {.node = node, .ctx = ctx};
+	struct sim_request r = {.node = node, .ctx = ctx};
 
 	return guarded(s, open_context, &r) ? r.result : -EPIPE;
 }
 
 static void
-close_context(struct sim *s, struct request *r)
+close_context(struct sim *s, struct sim_request *r)
 {
 	struct sim_node *n = &s->nodes[r->node];
 
@@ -678,11 +678,11 @@ close_context(struct sim *s, struct request *r)
 void
 sim_close(struct sim *s, uint32_t node, uint16_t ctx, bool linger)
 {
-	guarded(s, close_context, &(struct request){.node = node, .ctx = ctx, .on = linger});
+	guarded(s, close_context, &(struct sim_request){.node = node, .ctx = ctx, .on = linger});
 }
 
 static void
-add_timer(struct sim *s, struct request *r)
+add_timer(struct sim *s, struct sim_request *r)
 {
 	uint32_t i;
 
@@ -695,11 +695,11 @@ add_timer(struct sim *s, struct request *r)
 void
 sim_at(struct sim *s, uint64_t at, uint32_t node, uint32_t tag)
 {
-	guarded(s, add_timer, &(struct request){.at = at, .node = node, .tag = tag});
+	guarded(s, add_timer, &(struct sim_request){.at = at, .node = node, .tag = tag});
 }
 
 static void
-return_room(struct sim *s, struct request *r)
+return_room(struct sim *s, struct sim_request *r)
 {
 	if (!s->nodes[r->node].contexts[r->ctx].open)
 		return;
@@ -710,11 +710,11 @@ return_room(struct sim *s, struct request *r)
 void
 sim_room(struct sim *s, uint32_t node, uint16_t ctx, uint32_t entries)
 {
-	guarded(s, return_room, &(struct request){.node = node, .ctx = ctx, .len = entries});
+	guarded(s, return_room, &(struct sim_request){.node = node, .ctx = ctx, .len = entries});
 }
 
 static void
-pause_context(struct sim *s, struct request *r)
+pause_context(struct sim *s, struct sim_request *r)
 {
 	struct sim_context *c = &s->nodes[r->node].contexts[r->ctx];
 	uint32_t entries = c->later_entries, bulks = c->later_bulks;
@@ -730,7 +730,7 @@ pause_context(struct sim *s, struct request *r)
 void
 sim_pause(struct sim *s, uint32_t node, uint16_t ctx, bool paused)
 {
-	guarded(s, pause_context, &(struct request){.node = node, .ctx = ctx, .on = paused});
+	guarded(s, pause_context, &(struct sim_request){.node = node, .ctx = ctx, .on = paused});
 }
 
 /* Put the payload of a parked context's frame out of reach, until the context is loaded. */
@@ -756,7 +756,7 @@ load_handle(void *arg, uint64_t handle, uint32_t len, bool sent)
 }
 
 static void
-freeze_context(struct sim *s, struct request *r)
+freeze_context(struct sim *s, struct sim_request *r)
 {
 	struct sim_node *n = &s->nodes[r->node];
 	struct sim_context *c = &n->contexts[r->ctx];
@@ -790,36 +790,36 @@ freeze_context(struct sim *s, struct request *r)
 void
 sim_freeze(struct sim *s, uint32_t node, uint16_t ctx)
 {
-	guarded(s, freeze_context, &(struct request){.node = node, .ctx = ctx, .frozen = true});
+	guarded(s, freeze_context, &(struct sim_request){.node = node, .ctx = ctx, .frozen = true});
 }
 
 void
 sim_hold(struct sim *s, uint32_t node, uint16_t ctx)
 {
-	guarded(s, freeze_context, &(struct request){.node = node, .ctx = ctx, .held = true});
+	guarded(s, freeze_context, &(struct sim_request){.node = node, .ctx = ctx, .held = true});
 }
 
 void
 sim_park(struct sim *s, uint32_t node, uint16_t ctx)
 {
 	guarded(s, freeze_context,
-		&(struct request){.node = node, .ctx = ctx, .held = true, .parked = true});
+		&(struct sim_request){.node = node, .ctx = ctx, .held = true, .parked = true});
 }
 
 void
 sim_thaw(struct sim *s, uint32_t node, uint16_t ctx)
 {
-	guarded(s, freeze_context, &(struct request){.node = node, .ctx = ctx});
+	guarded(s, freeze_context, &(struct sim_request){.node = node, .ctx = ctx});
 }
 
 void
 sim_restart(struct sim *s, uint32_t node)
 {
-	guarded(s, restart, &(struct request){.node = node});
+	guarded(s, restart, &(struct sim_request){.node = node});
 }
 
 static void
-act_on_seals(struct sim *s, struct request *r)
+act_on_seals(struct sim *s, struct sim_request *r)
 {
 	seal_act(s, r->node, r->node2, r->what);
 }
@@ -827,7 +827,7 @@ act_on_seals(struct sim *s, struct request *r)
 void
 sim_seal_act(struct sim *s, uint32_t node, uint32_t peer, enum sim_seal_act what)
 {
-	guarded(s, act_on_seals, &(struct request){.node = node, .node2 = peer, .what = what});
+	guarded(s, act_on_seals, &(struct sim_request){.node = node, .node2 = peer, .what = what});
 }
 
 void
@@ -857,7 +857,7 @@ sim_cut_link(struct sim *s, uint32_t node, uint32_t link, bool out, bool in)
 static void
 happen(struct sim *s)
 {
-	const struct event e = sim_next_event(s);
+	const struct sim_event e = sim_next_event(s);
 
 	s->now = e.at;
 	switch ((enum event_kind)e.kind) {
@@ -899,7 +899,7 @@ run_until(struct sim *s, uint64_t until)
 }
 
 static void
-run(struct sim *s, struct request *r)
+run(struct sim *s, struct sim_request *r)
 {
 	run_until(s, r->at);
 }
@@ -907,11 +907,11 @@ run(struct sim *s, struct request *r)
 bool
 sim_run(struct sim *s, uint64_t until)
 {
-	return guarded(s, run, &(struct request){.at = until});
+	return guarded(s, run, &(struct sim_request){.at = until});
 }
 
 static void
-settle(struct sim *s, struct request *r)
+settle(struct sim *s, struct sim_request *r)
 {
 	uint64_t end = s->now + r->at;
 
@@ -935,5 +935,5 @@ settle(struct sim *s, struct request *r)
 bool
 sim_settle(struct sim *s, uint64_t within_ns)
 {
-	return guarded(s, settle, &(struct request){.at = within_ns});
+	return guarded(s, settle, &(struct sim_request){.at = within_ns});
 }

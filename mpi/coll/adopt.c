@@ -14,7 +14,7 @@
 #define USES    3           /* before it is adopted */
 #define BUFFERS 32          /* looked at */
 
-static struct seen {
+static struct adopt_seen {
 	const void *at;
 	uint64_t bytes;
 	unsigned uses;
@@ -39,7 +39,7 @@ is_due(const void *at, uint64_t bytes)
 		i++;
 	if (i == BUFFERS) {
 		i = oldest++ % BUFFERS;
-		seen[i] = (struct seen){at, bytes, 0};
+		seen[i] = (struct adopt_seen){at, bytes, 0};
 	}
 	return ++seen[i].uses == USES;
 }

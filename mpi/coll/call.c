@@ -16,7 +16,7 @@
 /* A collective that runs beside the program, or for one of its threads. */
 typedef struct mca_coll_pmx_request_t {
 	ompi_coll_base_nbc_request_t super;
-	struct call call;
+	struct mpi_call call;
 	struct mca_coll_pmx_request_t *next; /* of the queue, or of those that have ended */
 } mca_coll_pmx_request_t;
 
@@ -30,7 +30,7 @@ static mca_coll_pmx_request_t *queue, **queue_end = &queue;
 /* ------------------------------------------------------------------ taking */
 
 bool
-call_takes(struct call *x, enum kind kind, uint64_t bytes)
+call_takes(struct mpi_call *x, enum call_kind kind, uint64_t bytes)
 {
 	x->kind = kind;
 	x->bytes = bytes;
@@ -38,7 +38,7 @@ call_takes(struct call *x, enum kind kind, uint64_t bytes)
 }
 
 static void
-end_data(struct call *x, bool has_been)
+end_data(struct mpi_call *x, bool has_been)
 {
 	data_end(&x->out, has_been);
 	data_end(&x->in, has_been);
@@ -54,7 +54,7 @@ is_of_plan(int error)
 
 /* Return whether it is long, as all ranks know, or may be long for some. */
 static bool
-is_long(const struct call *x)
+is_long(const struct mpi_call *x)
 {
 	if (x->kind == KIND_BARRIER)
 		return false;
@@ -66,7 +66,7 @@ is_long(const struct call *x)
 /* Take the memory for a long one. Return whether it is there. What holds it may itself wait for the
  * ranks that wait for this one, so it is waited for only a while. */
 static bool
-prepare(struct call *x)
+prepare(struct mpi_call *x)
 {
 	const int64_t end = context_ms() + PREPARE_MS;
 
@@ -82,7 +82,7 @@ prepare(struct call *x)
 
 /* Return whether all ranks have the memory for a long one. */
 static bool
-all_prepared(struct call *x)
+all_prepared(struct mpi_call *x)
 {
 	const struct module *m = x->module;
 	int all = !x->no_memory && prepare(x);
@@ -101,7 +101,7 @@ all_prepared(struct call *x)
 /* Say what has failed, and return it as MPI has it. MPI's error handler decides what becomes of the
  * program. */
 static int
-failed(const struct call *x, int error, const struct pmx_status *s)
+failed(const struct mpi_call *x, int error, const struct pmx_status *s)
 {
 	const struct module *m = x->module;
 
@@ -240,7 +240,7 @@ call_progress(void)
 
 /* Begin a collective, now or in its turn, and leave it to Open MPI's progress. */
 static int
-start(struct call *x, mca_coll_pmx_request_t *r)
+start(struct mpi_call *x, mca_coll_pmx_request_t *r)
 {
 	r->call = *x;
 	r->super.super.req_mpi_object.comm = x->comm;
@@ -267,7 +267,7 @@ start(struct call *x, mca_coll_pmx_request_t *r)
 
 /* Begin a collective when it may: where there is one thread. Return 0, or why it cannot. */
 static int
-begin(struct call *x, pmx_request *request)
+begin(struct mpi_call *x, pmx_request *request)
 {
 	const struct module *m = x->module;
 	int e;
@@ -279,7 +279,7 @@ begin(struct call *x, pmx_request *request)
 
 /* Wait for the end of a collective that has just begun. */
 static int
-finish(struct call *x, pmx_request *request)
+finish(struct mpi_call *x, pmx_request *request)
 {
 	struct pmx_status status;
 	int e;
@@ -308,7 +308,7 @@ wait_for(mca_coll_pmx_request_t *r)
 
 /* Let a collective go on, which has not begun. Return false. */
 static bool
-goes_on(struct call *x)
+goes_on(struct mpi_call *x)
 {
 	end_data(x, false);
 	choices_give_back(x->kind);
@@ -316,7 +316,7 @@ goes_on(struct call *x)
 }
 
 bool
-call_run(struct call *x, ompi_request_t **request, int *error)
+call_run(struct mpi_call *x, ompi_request_t **request, int *error)
 {
 	const bool alone = request == NULL && !context_has_threads();
 	mca_coll_pmx_request_t *r = NULL;

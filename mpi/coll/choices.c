@@ -81,7 +81,7 @@ choices_read(const char *choices)
 }
 
 bool
-choices_take(enum kind kind, uint64_t bytes)
+choices_take(enum call_kind kind, uint64_t bytes)
 {
 	const bool takes = bytes >= kinds[kind].least && bytes <= kinds[kind].most;
 
@@ -91,7 +91,7 @@ choices_take(enum kind kind, uint64_t bytes)
 }
 
 void
-choices_give_back(enum kind kind)
+choices_give_back(enum call_kind kind)
 {
 	taken[kind]--;
 	given[kind]++;

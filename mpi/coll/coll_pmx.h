@@ -70,7 +70,7 @@ void context_watch(bool more);
 
 /* ---------------------------------------------------------------- choices.c */
 
-enum kind {
+enum call_kind {
 	KIND_BARRIER,
 	KIND_BCAST,
 	KIND_GATHER,
@@ -92,9 +92,9 @@ enum kind {
  * none of these. */
 void choices_read(const char *choices);
 /* Return whether a collective of that kind and block is to be taken, and count it. */
-bool choices_take(enum kind kind, uint64_t bytes);
+bool choices_take(enum call_kind kind, uint64_t bytes);
 /* Note that a collective which was to be taken goes on after all. */
-void choices_give_back(enum kind kind);
+void choices_give_back(enum call_kind kind);
 /* Return a number that says which collectives are taken, below 2^62. */
 int64_t choices_hash(void);
 /* Say how many were taken. */
@@ -103,7 +103,7 @@ void choices_say(void);
 /* ---------------------------------------------------------------- slots.c */
 
 /* A group's part of the slots. */
-struct seat {
+struct mpi_seat {
 	unsigned running; /* collectives of the group that have begun and not ended */
 };
 
@@ -114,10 +114,10 @@ bool slots_reserve(void);
 /* Give back the slot of a group of which nothing runs. */
 void slots_give_back(void);
 /* Return whether one more collective of the group may begin. */
-bool slots_may_begin(const struct seat *s);
+bool slots_may_begin(const struct mpi_seat *s);
 /* Note that a collective of the group has begun; that it has ended. */
-void slots_begun(struct seat *s);
-void slots_ended(struct seat *s);
+void slots_begun(struct mpi_seat *s);
+void slots_ended(struct mpi_seat *s);
 
 /* ---------------------------------------------------------------- group.c */
 
@@ -129,7 +129,7 @@ struct module {
 	bool is_asked;           /* whether it can have a group */
 	unsigned tries;          /* of asking that */
 	struct pmx_group *group; /* or NULL */
-	struct seat seat;
+	struct mpi_seat seat;
 	unsigned queued; /* collectives that wait for those before them, or for a slot */
 	bool is_blocked; /* while the queue is gone through: none of them may begin */
 };
@@ -148,7 +148,7 @@ bool group_leave_move(void);
 /* ---------------------------------------------------------------- data.c */
 
 /* Data as the application describes them. */
-struct data {
+struct call_data {
 	void *at; /* where the bytes begin */
 	uint64_t bytes;
 	bool packed; /* `at` is memory of this component: to be freed */
@@ -164,19 +164,19 @@ struct data {
 /* Return the bytes of `count` elements. */
 uint64_t data_bytes(size_t count, const ompi_datatype_t *type);
 /* Describe data that are read. Return false if out of memory. */
-bool data_in(struct data *d, const void *at, size_t count, ompi_datatype_t *type);
+bool data_in(struct call_data *d, const void *at, size_t count, ompi_datatype_t *type);
 /* Describe data that are written; is_read: and of which some are read before. */
-bool data_out(struct data *d, void *at, size_t count, ompi_datatype_t *type, bool is_read);
+bool data_out(struct call_data *d, void *at, size_t count, ompi_datatype_t *type, bool is_read);
 /* Describe data like data_in() and data_out(), but in one block for each of `ranks` ranks. */
-bool data_in_blocks(struct data *d, const void *at, int ranks, const int counts[],
+bool data_in_blocks(struct call_data *d, const void *at, int ranks, const int counts[],
 	const int places[], ompi_datatype_t *type);
-bool data_out_blocks(struct data *d, void *at, int ranks, const int counts[], const int places[],
-	ompi_datatype_t *type, bool is_read);
+bool data_out_blocks(struct call_data *d, void *at, int ranks, const int counts[],
+	const int places[], ompi_datatype_t *type, bool is_read);
 /* Describe contiguous bytes of which a copy is read. */
-bool data_copy(struct data *d, const void *at, uint64_t bytes);
+bool data_copy(struct call_data *d, const void *at, uint64_t bytes);
 /* End the use of the data: put what was written to its place if the collective has been, and free
  * the memory. */
-void data_end(struct data *d, bool has_been);
+void data_end(struct call_data *d, bool has_been);
 /* Translate the operation and type of a reduction. Return false if pmx has no such one. */
 bool data_operation(const ompi_op_t *op, const ompi_datatype_t *type, enum pmx_atomic_op *o,
 	enum pmx_atomic_type *t);
@@ -184,16 +184,16 @@ bool data_operation(const ompi_op_t *op, const ompi_datatype_t *type, enum pmx_a
 /* ---------------------------------------------------------------- call.c */
 
 /* A collective that is to begin, or runs. */
-struct call {
+struct mpi_call {
 	struct module *module;
 	struct ompi_communicator_t *comm;
 	bool blocks, no_memory;
-	enum kind kind;
+	enum call_kind kind;
 	/* Begin it, or have it prepared (PMX_COLL_PREPARE). */
-	int (*verb)(struct call *x, pmx_request *request);
+	int (*verb)(struct mpi_call *x, pmx_request *request);
 	uint32_t root;
 	uint64_t bytes; /* of a block, or of what is reduced; ANY_BYTES */
-	struct data in, out;
+	struct call_data in, out;
 	/* of a reduction */
 	const void *from;
 	void *into;
@@ -203,11 +203,11 @@ struct call {
 };
 
 /* Return whether a call of that kind and size is to be taken, and note both. */
-bool call_takes(struct call *x, enum kind kind, uint64_t bytes);
+bool call_takes(struct mpi_call *x, enum call_kind kind, uint64_t bytes);
 /* Do a collective whose data are described. Return false if it goes on, with nothing left behind;
  * otherwise set *error to its result for MPI. request: NULL: wait for its end. Otherwise set
  * *request to what ends with it. */
-bool call_run(struct call *x, ompi_request_t **request, int *error);
+bool call_run(struct mpi_call *x, ompi_request_t **request, int *error);
 /* Look at the nonblocking collectives under way, and complete the requests of those that have
  * ended. Return how many. */
 int call_progress(void);

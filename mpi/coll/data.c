@@ -50,9 +50,9 @@ convert(void *at, size_t count, const ompi_datatype_t *type, void *packed, bool 
 /* ------------------------------------------------------------------ one block */
 
 static bool
-make(struct data *d, const void *at, size_t count, ompi_datatype_t *type)
+make(struct call_data *d, const void *at, size_t count, ompi_datatype_t *type)
 {
-	*d = (struct data){
+	*d = (struct call_data){
 		.at = (void *)(uintptr_t)at,
 		.bytes = data_bytes(count, type),
 		.count = count,
@@ -68,7 +68,7 @@ make(struct data *d, const void *at, size_t count, ompi_datatype_t *type)
 }
 
 bool
-data_in(struct data *d, const void *at, size_t count, ompi_datatype_t *type)
+data_in(struct call_data *d, const void *at, size_t count, ompi_datatype_t *type)
 {
 	if (!make(d, at, count, type))
 		return false;
@@ -78,7 +78,7 @@ data_in(struct data *d, const void *at, size_t count, ompi_datatype_t *type)
 }
 
 bool
-data_out(struct data *d, void *at, size_t count, ompi_datatype_t *type, bool is_read)
+data_out(struct call_data *d, void *at, size_t count, ompi_datatype_t *type, bool is_read)
 {
 	const bool made = (is_read ? data_in : make)(d, at, count, type);
 
@@ -88,9 +88,9 @@ data_out(struct data *d, void *at, size_t count, ompi_datatype_t *type, bool is_
 }
 
 bool
-data_copy(struct data *d, const void *at, uint64_t bytes)
+data_copy(struct call_data *d, const void *at, uint64_t bytes)
 {
-	*d = (struct data){.at = malloc(bytes + 1), .bytes = bytes, .packed = true};
+	*d = (struct call_data){.at = malloc(bytes + 1), .bytes = bytes, .packed = true};
 	if (d->at != NULL)
 		memcpy(d->at, at, bytes);
 	return d->at != NULL;
@@ -110,7 +110,7 @@ first_place(int ranks, const int counts[], const int places[])
 }
 
 static bool
-make_blocks(struct data *d, const void *at, int ranks, const int counts[], const int places[],
+make_blocks(struct call_data *d, const void *at, int ranks, const int counts[], const int places[],
 	ompi_datatype_t *type)
 {
 	const bool plain = is_plain(type);
@@ -118,7 +118,7 @@ make_blocks(struct data *d, const void *at, int ranks, const int counts[], const
 	uint64_t *lens = calloc((size_t)ranks, sizeof(*lens));
 	uint64_t *begins = calloc((size_t)ranks, sizeof(*begins));
 
-	*d = (struct data){
+	*d = (struct call_data){
 		.at = (uint8_t *)(uintptr_t)at + first * (ptrdiff_t)type->super.size,
 		.count = (size_t)ranks,
 		.type = type,
@@ -145,7 +145,7 @@ make_blocks(struct data *d, const void *at, int ranks, const int counts[], const
 
 /* Pack the blocks at `base`, or unpack them. */
 static void
-convert_blocks(const struct data *d, void *base, bool pack)
+convert_blocks(const struct call_data *d, void *base, bool pack)
 {
 	ptrdiff_t low, extent;
 
@@ -156,8 +156,8 @@ convert_blocks(const struct data *d, void *base, bool pack)
 }
 
 bool
-data_in_blocks(struct data *d, const void *at, int ranks, const int counts[], const int places[],
-	ompi_datatype_t *type)
+data_in_blocks(struct call_data *d, const void *at, int ranks, const int counts[],
+	const int places[], ompi_datatype_t *type)
 {
 	if (!make_blocks(d, at, ranks, counts, places, type))
 		return false;
@@ -167,7 +167,7 @@ data_in_blocks(struct data *d, const void *at, int ranks, const int counts[], co
 }
 
 bool
-data_out_blocks(struct data *d, void *at, int ranks, const int counts[], const int places[],
+data_out_blocks(struct call_data *d, void *at, int ranks, const int counts[], const int places[],
 	ompi_datatype_t *type, bool is_read)
 {
 	const bool made = (is_read ? data_in_blocks : make_blocks)(d, at, ranks, counts, places,
@@ -181,7 +181,7 @@ data_out_blocks(struct data *d, void *at, int ranks, const int counts[], const i
 /* ------------------------------------------------------------------ the end */
 
 void
-data_end(struct data *d, bool has_been)
+data_end(struct call_data *d, bool has_been)
 {
 	if (has_been && d->home != NULL && d->counts == NULL)
 		convert(d->home, d->count, d->type, d->at, false);
@@ -191,7 +191,7 @@ data_end(struct data *d, bool has_been)
 		free(d->at);
 	free((void *)(uintptr_t)d->blocks.lens);
 	free((void *)(uintptr_t)d->blocks.begins);
-	*d = (struct data){0};
+	*d = (struct call_data){0};
 }
 
 /* ------------------------------------------------------------------ operations */

@@ -22,7 +22,7 @@ static _Atomic uint32_t next_id = FIRST_ID;
 /* Groups that are being left: their communicators are gone. */
 static struct leaving {
 	struct pmx_group *group;
-	struct seat seat;
+	struct mpi_seat seat;
 	pmx_request barrier;
 	bool has_begun;
 	struct leaving *next;

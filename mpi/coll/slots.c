@@ -35,20 +35,20 @@ slots_give_back(void)
 }
 
 bool
-slots_may_begin(const struct seat *s)
+slots_may_begin(const struct mpi_seat *s)
 {
 	return s->running == 0 || slots - running > idle;
 }
 
 void
-slots_begun(struct seat *s)
+slots_begun(struct mpi_seat *s)
 {
 	idle -= s->running++ == 0;
 	running++;
 }
 
 void
-slots_ended(struct seat *s)
+slots_ended(struct mpi_seat *s)
 {
 	idle += --s->running == 0;
 	running--;

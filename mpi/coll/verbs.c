@@ -10,7 +10,7 @@
 
 /* Note whether the data could be described. Return true: the call is taken. */
 static bool
-described(struct call *x, bool good)
+described(struct mpi_call *x, bool good)
 {
 	x->no_memory = !good;
 	return true;
@@ -19,26 +19,26 @@ described(struct call *x, bool good)
 /* ------------------------------------------------------------------ one block */
 
 static int
-verb_barrier(struct call *x, pmx_request *request)
+verb_barrier(struct mpi_call *x, pmx_request *request)
 {
 	return pmx_coll_barrier(x->module->group, request);
 }
 
 static bool
-barrier(struct call *x)
+barrier(struct mpi_call *x)
 {
 	x->verb = verb_barrier;
 	return call_takes(x, KIND_BARRIER, ANY_BYTES);
 }
 
 static int
-verb_bcast(struct call *x, pmx_request *request)
+verb_bcast(struct mpi_call *x, pmx_request *request)
 {
 	return pmx_bcast(x->module->group, x->root, x->out.at, x->out.bytes, request);
 }
 
 static bool
-bcast(struct call *x, void *buffer, int count, ompi_datatype_t *type, int root)
+bcast(struct mpi_call *x, void *buffer, int count, ompi_datatype_t *type, int root)
 {
 	x->verb = verb_bcast;
 	x->root = (uint32_t)root;
@@ -51,19 +51,19 @@ bcast(struct call *x, void *buffer, int count, ompi_datatype_t *type, int root)
 
 /* Return the data that this rank reads, as verbs are told: in place if there are none. */
 static const void *
-in_of(const struct call *x)
+in_of(const struct mpi_call *x)
 {
 	return x->in.type == NULL ? PMX_IN_PLACE : x->in.at;
 }
 
 static int
-verb_gather(struct call *x, pmx_request *request)
+verb_gather(struct mpi_call *x, pmx_request *request)
 {
 	return pmx_gather(x->module->group, x->root, in_of(x), x->out.at, x->bytes, request);
 }
 
 static bool
-gather(struct call *x, const void *in, int in_count, ompi_datatype_t *in_type, void *out,
+gather(struct mpi_call *x, const void *in, int in_count, ompi_datatype_t *in_type, void *out,
 	int out_count, ompi_datatype_t *out_type, int root)
 {
 	const bool is_root = x->module->rank == root, there = is_root && in == MPI_IN_PLACE;
@@ -81,14 +81,14 @@ gather(struct call *x, const void *in, int in_count, ompi_datatype_t *in_type, v
 }
 
 static int
-verb_scatter(struct call *x, pmx_request *request)
+verb_scatter(struct mpi_call *x, pmx_request *request)
 {
 	return pmx_scatter(x->module->group, x->root, x->in.at,
 		x->out.type == NULL ? NULL : x->out.at, x->bytes, request);
 }
 
 static bool
-scatter(struct call *x, const void *in, int in_count, ompi_datatype_t *in_type, void *out,
+scatter(struct mpi_call *x, const void *in, int in_count, ompi_datatype_t *in_type, void *out,
 	int out_count, ompi_datatype_t *out_type, int root)
 {
 	const bool is_root = x->module->rank == root, there = is_root && out == MPI_IN_PLACE;
@@ -106,13 +106,13 @@ scatter(struct call *x, const void *in, int in_count, ompi_datatype_t *in_type, 
 }
 
 static int
-verb_allgather(struct call *x, pmx_request *request)
+verb_allgather(struct mpi_call *x, pmx_request *request)
 {
 	return pmx_allgather(x->module->group, in_of(x), x->out.at, x->bytes, request);
 }
 
 static bool
-allgather(struct call *x, const void *in, int in_count, ompi_datatype_t *in_type, void *out,
+allgather(struct mpi_call *x, const void *in, int in_count, ompi_datatype_t *in_type, void *out,
 	int out_count, ompi_datatype_t *out_type)
 {
 	const bool there = in == MPI_IN_PLACE;
@@ -127,13 +127,13 @@ allgather(struct call *x, const void *in, int in_count, ompi_datatype_t *in_type
 }
 
 static int
-verb_alltoall(struct call *x, pmx_request *request)
+verb_alltoall(struct mpi_call *x, pmx_request *request)
 {
 	return pmx_alltoall(x->module->group, in_of(x), x->out.at, x->bytes, request);
 }
 
 static bool
-alltoall(struct call *x, const void *in, int in_count, ompi_datatype_t *in_type, void *out,
+alltoall(struct mpi_call *x, const void *in, int in_count, ompi_datatype_t *in_type, void *out,
 	int out_count, ompi_datatype_t *out_type)
 {
 	const bool there = in == MPI_IN_PLACE;
@@ -150,14 +150,14 @@ alltoall(struct call *x, const void *in, int in_count, ompi_datatype_t *in_type,
 /* ------------------------------------------------------------------ blocks of any lengths */
 
 static int
-verb_gatherv(struct call *x, pmx_request *request)
+verb_gatherv(struct mpi_call *x, pmx_request *request)
 {
 	return pmx_gatherv(x->module->group, x->root, in_of(x), x->in.bytes, x->out.at,
 		&x->out.blocks, request);
 }
 
 static bool
-gatherv(struct call *x, const void *in, int in_count, ompi_datatype_t *in_type, void *out,
+gatherv(struct mpi_call *x, const void *in, int in_count, ompi_datatype_t *in_type, void *out,
 	const int counts[], const int places[], ompi_datatype_t *out_type, int root)
 {
 	const bool is_root = x->module->rank == root, there = is_root && in == MPI_IN_PLACE;
@@ -174,14 +174,14 @@ gatherv(struct call *x, const void *in, int in_count, ompi_datatype_t *in_type, 
 }
 
 static int
-verb_scatterv(struct call *x, pmx_request *request)
+verb_scatterv(struct mpi_call *x, pmx_request *request)
 {
 	return pmx_scatterv(x->module->group, x->root, x->in.at, &x->in.blocks,
 		x->out.type == NULL ? NULL : x->out.at, x->out.bytes, request);
 }
 
 static bool
-scatterv(struct call *x, const void *in, const int counts[], const int places[],
+scatterv(struct mpi_call *x, const void *in, const int counts[], const int places[],
 	ompi_datatype_t *in_type, void *out, int out_count, ompi_datatype_t *out_type, int root)
 {
 	const bool is_root = x->module->rank == root, there = is_root && out == MPI_IN_PLACE;
@@ -197,14 +197,14 @@ scatterv(struct call *x, const void *in, const int counts[], const int places[],
 }
 
 static int
-verb_allgatherv(struct call *x, pmx_request *request)
+verb_allgatherv(struct mpi_call *x, pmx_request *request)
 {
 	return pmx_allgatherv(x->module->group, in_of(x), x->in.bytes, x->out.at, &x->out.blocks,
 		request);
 }
 
 static bool
-allgatherv(struct call *x, const void *in, int in_count, ompi_datatype_t *in_type, void *out,
+allgatherv(struct mpi_call *x, const void *in, int in_count, ompi_datatype_t *in_type, void *out,
 	const int counts[], const int places[], ompi_datatype_t *out_type)
 {
 	const bool there = in == MPI_IN_PLACE;
@@ -218,14 +218,14 @@ allgatherv(struct call *x, const void *in, int in_count, ompi_datatype_t *in_typ
 }
 
 static int
-verb_alltoallv(struct call *x, pmx_request *request)
+verb_alltoallv(struct mpi_call *x, pmx_request *request)
 {
 	return pmx_alltoallv(x->module->group, in_of(x), &x->in.blocks, x->out.at, &x->out.blocks,
 		request);
 }
 
 static bool
-alltoallv(struct call *x, const void *in, const int in_counts[], const int in_places[],
+alltoallv(struct mpi_call *x, const void *in, const int in_counts[], const int in_places[],
 	ompi_datatype_t *in_type, void *out, const int out_counts[], const int out_places[],
 	ompi_datatype_t *out_type)
 {
@@ -244,8 +244,8 @@ alltoallv(struct call *x, const void *in, const int in_counts[], const int in_pl
 
 /* Note what is reduced. Return whether it is taken: pmx has its operation and type. */
 static bool
-reduces(struct call *x, enum kind kind, const void *in, void *out, int count, ompi_datatype_t *type,
-	ompi_op_t *op)
+reduces(struct mpi_call *x, enum call_kind kind, const void *in, void *out, int count,
+	ompi_datatype_t *type, ompi_op_t *op)
 {
 	x->from = in == MPI_IN_PLACE ? PMX_IN_PLACE : in;
 	x->into = out;
@@ -255,15 +255,15 @@ reduces(struct call *x, enum kind kind, const void *in, void *out, int count, om
 }
 
 static int
-verb_reduce(struct call *x, pmx_request *request)
+verb_reduce(struct mpi_call *x, pmx_request *request)
 {
 	return pmx_reduce(x->module->group, x->root, x->from, x->into, x->count, x->type, x->op,
 		request);
 }
 
 static bool
-reduce(struct call *x, const void *in, void *out, int count, ompi_datatype_t *type, ompi_op_t *op,
-	int root)
+reduce(struct mpi_call *x, const void *in, void *out, int count, ompi_datatype_t *type,
+	ompi_op_t *op, int root)
 {
 	x->verb = verb_reduce;
 	x->root = (uint32_t)root;
@@ -274,13 +274,13 @@ reduce(struct call *x, const void *in, void *out, int count, ompi_datatype_t *ty
 }
 
 static int
-verb_allreduce(struct call *x, pmx_request *request)
+verb_allreduce(struct mpi_call *x, pmx_request *request)
 {
 	return pmx_allreduce(x->module->group, x->from, x->into, x->count, x->type, x->op, request);
 }
 
 static bool
-allreduce(struct call *x, const void *in, void *out, int count, ompi_datatype_t *type,
+allreduce(struct mpi_call *x, const void *in, void *out, int count, ompi_datatype_t *type,
 	ompi_op_t *op)
 {
 	x->verb = verb_allreduce;
@@ -295,15 +295,15 @@ allreduce(struct call *x, const void *in, void *out, int count, ompi_datatype_t 
 }
 
 static int
-verb_reduce_scatter(struct call *x, pmx_request *request)
+verb_reduce_scatter(struct mpi_call *x, pmx_request *request)
 {
 	return pmx_reduce_scatter(x->module->group, x->from, x->into, x->count, x->type, x->op,
 		request);
 }
 
 static bool
-reduce_scatter_block(struct call *x, const void *in, void *out, int count, ompi_datatype_t *type,
-	ompi_op_t *op)
+reduce_scatter_block(struct mpi_call *x, const void *in, void *out, int count,
+	ompi_datatype_t *type, ompi_op_t *op)
 {
 	x->verb = verb_reduce_scatter;
 	if (!reduces(x, KIND_REDUCE_SCATTER, in, out, count, type, op))
@@ -319,8 +319,8 @@ reduce_scatter_block(struct call *x, const void *in, void *out, int count, ompi_
 
 /* Take a reduction to parts of any lengths if they are all the same, as all ranks know. */
 static bool
-reduce_scatter(struct call *x, const void *in, void *out, const int counts[], ompi_datatype_t *type,
-	ompi_op_t *op)
+reduce_scatter(struct mpi_call *x, const void *in, void *out, const int counts[],
+	ompi_datatype_t *type, ompi_op_t *op)
 {
 	for (int r = 1; r < x->module->size; r++) {
 		if (counts[r] != counts[0])
@@ -338,7 +338,7 @@ reduce_scatter(struct call *x, const void *in, void *out, const int counts[], om
 		mca_coll_base_module_t *module)                                                    \
 	{                                                                                          \
 		struct module *m = (struct module *)module;                                        \
-		struct call x = {.module = m, .comm = comm, .blocks = true};                       \
+		struct mpi_call x = {.module = m, .comm = comm, .blocks = true};                   \
 		int error;                                                                         \
                                                                                                    \
 		if (group_is_open(m, comm, true) && name(&x, arguments) &&                         \
@@ -350,7 +350,7 @@ reduce_scatter(struct call *x, const void *in, void *out, const int counts[], om
 		ompi_request_t **request, mca_coll_base_module_t *module)                          \
 	{                                                                                          \
 		struct module *m = (struct module *)module;                                        \
-		struct call x = {.module = m, .comm = comm};                                       \
+		struct mpi_call x = {.module = m, .comm = comm};                                   \
 		int error;                                                                         \
                                                                                                    \
 		if (group_is_open(m, comm, false) && name(&x, arguments) &&                        \
@@ -411,7 +411,7 @@ static int
 coll_barrier(struct ompi_communicator_t *comm, mca_coll_base_module_t *module)
 {
 	struct module *m = (struct module *)module;
-	struct call x = {.module = m, .comm = comm, .blocks = true};
+	struct mpi_call x = {.module = m, .comm = comm, .blocks = true};
 	int error;
 
 	if (group_is_open(m, comm, true) && barrier(&x) && call_run(&x, NULL, &error))
@@ -424,7 +424,7 @@ coll_ibarrier(struct ompi_communicator_t *comm, ompi_request_t **request,
 	mca_coll_base_module_t *module)
 {
 	struct module *m = (struct module *)module;
-	struct call x = {.module = m, .comm = comm};
+	struct mpi_call x = {.module = m, .comm = comm};
 	int error;
 
 	if (group_is_open(m, comm, false) && barrier(&x) && call_run(&x, request, &error))

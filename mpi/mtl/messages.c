@@ -23,7 +23,7 @@
 #define ENDED        16
 
 /* A request of Open MPI's, or of a call that waits for its own. */
-struct request {
+struct mtl_request {
 	struct mca_mtl_request_t super;
 	struct fi_context context; /* what a probe has claimed is remembered there */
 	enum { SEND, RECEIVE, PROBE } kind;
@@ -68,15 +68,15 @@ set_status(ompi_status_public_t *s, uint64_t tag, size_t bytes)
 
 /* ------------------------------------------------------------------ ends */
 
-static struct request *
+static struct mtl_request *
 request_of(void *context)
 {
-	return (struct request *)((char *)context - offsetof(struct request, context));
+	return (struct mtl_request *)((char *)context - offsetof(struct mtl_request, context));
 }
 
 /* End a request with an error of MPI's. */
 static void
-end(struct request *r, int error)
+end(struct mtl_request *r, int error)
 {
 	if (r->super.ompi_req != NULL) {
 		r->super.ompi_req->req_status.MPI_ERROR = error;
@@ -89,7 +89,7 @@ end(struct request *r, int error)
 
 /* Put received bytes to their places, and free their memory, if they were packed. */
 static void
-unpack(struct request *r, size_t bytes)
+unpack(struct mtl_request *r, size_t bytes)
 {
 	if (r->packed == NULL)
 		return;
@@ -102,7 +102,7 @@ unpack(struct request *r, size_t bytes)
 static void
 succeeded(const struct fi_cq_tagged_entry *e)
 {
-	struct request *r = request_of(e->op_context);
+	struct mtl_request *r = request_of(e->op_context);
 
 	switch (r->kind) {
 	case SEND:
@@ -143,7 +143,7 @@ error_of(int error)
 static void
 failed(const struct fi_cq_err_entry *e)
 {
-	struct request *r = request_of(e->op_context);
+	struct mtl_request *r = request_of(e->op_context);
 
 	if (r->kind == RECEIVE) {
 		ompi_status_public_t *s = &r->super.ompi_req->req_status;
@@ -177,7 +177,7 @@ messages_progress(void)
 }
 
 static int
-wait_for(const struct request *r)
+wait_for(const struct mtl_request *r)
 {
 	while (!r->done)
 		opal_progress();
@@ -195,7 +195,8 @@ not_begun(ssize_t error)
 
 /* Begin a send whose bytes are at `at`, or end it at once if it is of a call that waits. */
 static ssize_t
-post_send(struct request *r, const void *at, size_t bytes, fi_addr_t to, uint64_t tag, bool sync)
+post_send(struct mtl_request *r, const void *at, size_t bytes, fi_addr_t to, uint64_t tag,
+	bool sync)
 {
 	struct iovec piece = {(void *)(uintptr_t)at, bytes};
 	const struct fi_msg_tagged m = {
@@ -220,7 +221,7 @@ post_send(struct request *r, const void *at, size_t bytes, fi_addr_t to, uint64_
 }
 
 static int
-start_send(struct request *r, struct ompi_communicator_t *comm, int to, int tag,
+start_send(struct mtl_request *r, struct ompi_communicator_t *comm, int to, int tag,
 	struct opal_convertor_t *convertor, mca_pml_base_send_mode_t mode)
 {
 	const fi_addr_t peer = mtl_address(comm, to);
@@ -248,7 +249,7 @@ static int
 message_send(struct mca_mtl_base_module_t *self, struct ompi_communicator_t *comm, int to, int tag,
 	struct opal_convertor_t *convertor, mca_pml_base_send_mode_t mode)
 {
-	struct request r;
+	struct mtl_request r;
 
 	(void)self;
 	r.super.ompi_req = NULL;
@@ -265,14 +266,14 @@ message_isend(struct mca_mtl_base_module_t *self, struct ompi_communicator_t *co
 	mca_mtl_request_t *request)
 {
 	(void)self, (void)blocking;
-	return start_send((struct request *)request, comm, to, tag, convertor, mode);
+	return start_send((struct mtl_request *)request, comm, to, tag, convertor, mode);
 }
 
 /* ------------------------------------------------------------------ receive */
 
 /* Set where the bytes go. Return an error of Open MPI's. */
 static int
-set_place(struct request *r, struct opal_convertor_t *convertor, void **at, size_t *bytes)
+set_place(struct mtl_request *r, struct opal_convertor_t *convertor, void **at, size_t *bytes)
 {
 	bool packed;
 	const int e = ompi_mtl_datatype_recv_buf(convertor, at, bytes, &packed);
@@ -288,7 +289,7 @@ static int
 message_irecv(struct mca_mtl_base_module_t *self, struct ompi_communicator_t *comm, int source,
 	int tag, struct opal_convertor_t *convertor, mca_mtl_request_t *request)
 {
-	struct request *r = (struct request *)request;
+	struct mtl_request *r = (struct mtl_request *)request;
 	const fi_addr_t from = source == MPI_ANY_SOURCE ? FI_ADDR_UNSPEC
 							: mtl_address(comm, source);
 	uint64_t ignore;
@@ -314,7 +315,7 @@ message_irecv(struct mca_mtl_base_module_t *self, struct ompi_communicator_t *co
 static int
 message_cancel(struct mca_mtl_base_module_t *self, mca_mtl_request_t *request, int flag)
 {
-	struct request *r = (struct request *)request;
+	struct mtl_request *r = (struct mtl_request *)request;
 
 	(void)self, (void)flag;
 	/* it ends as cancelled, or with its message; sends cannot be cancelled */
@@ -328,7 +329,7 @@ message_cancel(struct mca_mtl_base_module_t *self, mca_mtl_request_t *request, i
 
 /* Look for a message. Return an error of Open MPI's; r->error says whether there is one. */
 static int
-probe(struct request *r, struct ompi_communicator_t *comm, int source, int tag, uint64_t claim)
+probe(struct mtl_request *r, struct ompi_communicator_t *comm, int source, int tag, uint64_t claim)
 {
 	struct fi_msg_tagged m = {
 		.addr = source == MPI_ANY_SOURCE ? FI_ADDR_UNSPEC : mtl_address(comm, source),
@@ -339,7 +340,7 @@ probe(struct request *r, struct ompi_communicator_t *comm, int source, int tag, 
 	if (source != MPI_ANY_SOURCE && m.addr == FI_ADDR_UNSPEC)
 		return OMPI_ERR_UNREACH;
 	m.tag = wanted(comm, source, tag, &m.ignore);
-	*r = (struct request){.kind = PROBE, .status = ompi_status_empty};
+	*r = (struct mtl_request){.kind = PROBE, .status = ompi_status_empty};
 	while ((result = fi_trecvmsg(mtl.ep, &m, FI_PEEK | FI_COMPLETION | claim)) == -FI_EAGAIN)
 		messages_progress();
 	if (result != 0)
@@ -353,7 +354,7 @@ static int
 message_iprobe(struct mca_mtl_base_module_t *self, struct ompi_communicator_t *comm, int source,
 	int tag, int *flag, struct ompi_status_public_t *status)
 {
-	struct request r;
+	struct mtl_request r;
 	const int e = probe(&r, comm, source, tag, 0);
 
 	(void)self;
@@ -367,7 +368,7 @@ static int
 message_improbe(struct mca_mtl_base_module_t *self, struct ompi_communicator_t *comm, int source,
 	int tag, int *matched, struct ompi_message_t **message, struct ompi_status_public_t *status)
 {
-	struct request *r = malloc(sizeof(*r));
+	struct mtl_request *r = malloc(sizeof(*r));
 	struct ompi_message_t *m = r != NULL ? ompi_message_alloc() : NULL;
 	const int e = m != NULL ? probe(r, comm, source, tag, FI_CLAIM) : OMPI_ERR_OUT_OF_RESOURCE;
 
@@ -394,7 +395,7 @@ static int
 message_imrecv(struct mca_mtl_base_module_t *self, struct opal_convertor_t *convertor,
 	struct ompi_message_t **message, struct mca_mtl_request_t *request)
 {
-	struct request *r = (struct request *)request, *claimed = (*message)->req_ptr;
+	struct mtl_request *r = (struct mtl_request *)request, *claimed = (*message)->req_ptr;
 	struct iovec piece;
 	struct fi_msg_tagged m = {
 		.msg_iov = &piece,
@@ -437,7 +438,7 @@ messages_set(mca_mtl_base_module_t *m)
 {
 	m->mtl_max_contextid = 0xFFFF;
 	m->mtl_max_tag = 0x7FFFFFFF;
-	m->mtl_request_size = sizeof(struct request);
+	m->mtl_request_size = sizeof(struct mtl_request);
 	m->mtl_send = message_send;
 	m->mtl_isend = message_isend;
 	m->mtl_irecv = message_irecv;

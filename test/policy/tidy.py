@@ -17,6 +17,8 @@ sentences   A comment on lines of its own does not open as half a sentence does 
             does, in the imperative.
 sizes       No source, header or script has more than 1,000 lines, no function more than 60,
             README.md no more than 120, and no line of a document's prose is beyond 100.
+tags        A struct, union or enum of the product has its name alone: no other source defines one
+            of that name.
 names       A function or file that a comment or document names exists. A document may name what is
             gone between "<!-- tidy: history -->" and "<!-- tidy: end -->".
 
@@ -478,6 +480,18 @@ def appended(folder, name, text, check):
     return after, "%s:%d: " % (name, was.count("\n") + 1)
 
 
+def check_tags(root):
+    places = defaultdict(list)
+    for name in sorted(sources(root), key=lambda name: (name.endswith(".c"), name)):
+        if name.split("/")[0] in ("test", "examples", "doc"):
+            continue
+        code = blank(read(root, name))
+        lines = Lines(code)
+        for m in re.finditer(r"(?m)^(?:static |const )*(?:struct|union|enum) (\w+) \{", code):
+            places[m.group(1)].append("%s:%d" % (name, lines.of(m.start())))
+    return ["%s: '%s' is defined at %s too: give it its layer's name" % (place, tag, all_of[0])
+            for tag, all_of in sorted(places.items()) for place in all_of[1:]]
+
 def try_checks(tool):
     """Prints a line for each; false: one let something pass."""
     long_line = "/* " + "w" * (WIDTH - 5) + " */\n"
@@ -496,6 +510,8 @@ def try_checks(tool):
          "begin with what wire_long() does"),
         ("a_function_of_61_lines", "lib/core/wire/wire.c",
          "int wire_long(void) {\n" + "\n" * 59 + "}\n", check_sizes, "has 61 lines"),
+        ("a_tag_of_two", "lib/core/wire/wire.c", "struct wire_hdr {\n\tint more;\n};\n", check_tags,
+         "'wire_hdr' is defined at lib/core/wire/wire.h"),
         ("a_name_of_nothing", "lib/core/wire/wire.c", "/* See wire_that_was(). */\n", check_names,
          "nothing is called wire_that_was()"),
         ("a_name_of_nothing_in_a_document", "doc/reference/wire.md", "`wire_that_was(x)` does it.\n",
@@ -826,6 +842,7 @@ def main():
     good = report("prototypes", check_prototypes(ROOT)) and good
     good = report("sentences", check_sentences(ROOT)) and good
     good = report("sizes", check_sizes(ROOT)) and good
+    good = report("tags", check_tags(ROOT)) and good
     if sys.argv[1] != "--sources":
         good = report("prefixes", check_prefixes(ROOT, archives_of(ROOT, sys.argv[1]))) and good
     good = report("names", check_names(ROOT)) and good

@@ -237,7 +237,7 @@ memory_goes_while_receives_want_a_place(void)
 	submissions_scan(&nodes[1]->embedded->engines[0], ch);
 	pmx_free(ctx[1][0], p);
 	submissions_scan(&nodes[1]->embedded->engines[0], ch);
-	const struct context *c = rma_channel(ch)->rma->contexts[ch->ctx];
+	const struct rma_context *c = rma_channel(ch)->rma->contexts[ch->ctx];
 
 	for (uint32_t i = 0; i < c->ops_max; i++)
 		MUST(c->ops[i].state == OP_FREE || c->ops[i].state == OP_ENDED ||

@@ -41,7 +41,7 @@ nodes_poll(void)
 	pmx_node_poll(nodes[1]);
 }
 
-struct context *
+struct rma_context *
 end_remote_context(const struct end *end)
 {
 	const struct channel *ch = &end->ctx->node->embedded->channels[end->ctx->ctx];
@@ -62,12 +62,12 @@ print_state(void)
 			"# node %u: %u of %u frames free, %u transfers wait, %u frames within the "
 			"node, requests:",
 			n, x->frames_free, x->cfg.frames_max, x->waiting, lane->local_waiting);
-		for (const struct request *r = x->requests.head; r != NULL; r = r->next)
+		for (const struct rma_request *r = x->requests.head; r != NULL; r = r->next)
 			fprintf(stderr, " [kind %u of %u:%u to %u, %lu bytes sent]", r->kind,
 				r->node, r->peer, r->c->ctx, r->sent);
 		fprintf(stderr, "\n");
 		for (unsigned c = 0; c < CONTEXTS; c++) {
-			const struct context *r = x->contexts[c];
+			const struct rma_context *r = x->contexts[c];
 
 			fprintf(stderr, "# context %u:%u: %u frames, %u held, %u events wait;", n,
 				c, r->frames, r->held, r->events_waiting);
@@ -175,10 +175,10 @@ check_engine(unsigned n)
 			x->cfg.frames_max, x->waiting, x->requests.head ? "left" : "none");
 	for (unsigned c = 0; c < CONTEXTS; c++) {
 		const struct memory_space *space = &e->node->channels[c].space;
-		const struct context *r = x->contexts[c];
+		const struct rma_context *r = x->contexts[c];
 		uint32_t requests = 0;
 
-		for (const struct request *q = r->free_requests; q != NULL; q = q->next)
+		for (const struct rma_request *q = r->free_requests; q != NULL; q = q->next)
 			requests++;
 		if (requests != e->node->config.requests || r->ops_used || r->frames || r->held)
 			fail("node %u context %u: %u of %u requests free, %u transfers, %u frames",

@@ -65,7 +65,7 @@ void nodes_poll(void);
 /* Filled, and then private to this process: unless adopted, reached by the kernel. */
 uint8_t *memory_mapped(uint64_t len);
 /* Return what a context's engine has of the context's remote memory. */
-struct context *end_remote_context(const struct end *end);
+struct rma_context *end_remote_context(const struct end *end);
 
 /* transfers_tasks.c */
 void bytes_fill(uint8_t *p, uint64_t len);

@@ -208,7 +208,7 @@ none_must_be_left(void)
 				rma_lane(e)->rma->pins_used, e->counters[ENGINE_pins_granted],
 				e->counters[ENGINE_pins_released]);
 		for (unsigned c = 0; c < CONTEXTS; c++) {
-			const struct context *remote = rma_lane(e)->rma->contexts[c];
+			const struct rma_context *remote = rma_lane(e)->rma->contexts[c];
 
 			if (remote->pins != 0 || pinning_any(remote))
 				fail("node %u context %u: pins are left", n, c);
@@ -283,7 +283,7 @@ void
 pins_check_full(void)
 {
 	struct end *owner = &ends[2], *by = &ends[0];
-	struct context *remote = end_remote_context(by);
+	struct rma_context *remote = end_remote_context(by);
 	uint32_t most = (owner->ctx->node->embedded->config.regions + 1) / 2, n = 0;
 	struct pmx_remote r[ENDS * 4];
 	struct end *asker[ENDS * 4];

@@ -300,7 +300,7 @@ pull__a_peer_that_fails_leaves_no_question(void **state)
 }
 
 /* Return what node 1 has of remote memory of its context 0. */
-static const struct context *
+static const struct rma_context *
 remote_context(void)
 {
 	return rma_lane(&nodes[1]->embedded->engines[0])->rma->contexts[0];
@@ -312,7 +312,7 @@ check_requests(void)
 {
 	uint32_t free = 0;
 
-	for (const struct request *r = remote_context()->free_requests; r != NULL; r = r->next)
+	for (const struct rma_request *r = remote_context()->free_requests; r != NULL; r = r->next)
 		assert_true(++free <= nodes[1]->embedded->config.requests);
 	assert_int_equal(free, nodes[1]->embedded->config.requests);
 }

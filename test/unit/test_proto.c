@@ -163,7 +163,7 @@ static uint16_t told_share;
 static enum net_verdict
 watch_share(struct net *net, struct net_frame *f)
 {
-	struct share *s = &net->nodes[1].p->share;
+	struct proto_share *s = &net->nodes[1].p->share;
 
 	s->each = told_share;
 	s->look_ts = net->nodes[1].p->stamp;
@@ -261,7 +261,7 @@ share__old_frames_are_no_senders(void **state)
 		net_send(net, 1, 0, 2, 0, 100);
 		net_settle(net, NET_SEC);
 	}
-	struct share before = net->nodes[2].p->share;
+	struct proto_share before = net->nodes[2].p->share;
 
 	for (int i = 0; i < 100; i++) {
 		for (unsigned from = 0; from < 2; from++) {

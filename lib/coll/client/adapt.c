@@ -28,7 +28,7 @@
 #define TELL_NS  10000000 /* members tell each other after so much, as predicted */
 #define NO_VALUE UINT64_MAX
 
-enum step {
+enum adapt_step {
 	STEP_WATCHES,
 	STEP_TELLS,
 	STEP_MEASURES,
@@ -36,7 +36,7 @@ enum step {
 
 struct coll_adaptation {
 	struct adapt judge;
-	enum step step;
+	enum adapt_step step;
 	bool off; /* it has failed, as the group has */
 	uint32_t changes;
 	uint64_t since_ns; /* when members told each other last */

@@ -128,7 +128,7 @@ const struct client_service client_coll = {
 /* ------------------------------------------------------------------ beginning */
 
 static int
-begin(struct pmx_group *g, struct call *c, pmx_request *request)
+begin(struct pmx_group *g, struct coll_call *c, pmx_request *request)
 {
 	const struct coll_plan *p;
 	int e = ctx_group_check_ask(g, request);
@@ -181,7 +181,7 @@ pmx_coll_limit(const struct pmx_context *ctx)
 int
 pmx_coll_barrier(struct pmx_group *g, pmx_request *request)
 {
-	struct call c = {.kind = COLL_BARRIER};
+	struct coll_call c = {.kind = COLL_BARRIER};
 
 	return begin(g, &c, request);
 }
@@ -189,7 +189,7 @@ pmx_coll_barrier(struct pmx_group *g, pmx_request *request)
 int
 pmx_bcast(struct pmx_group *g, uint32_t root, void *buffer, uint64_t len, pmx_request *request)
 {
-	struct call c = {.kind = COLL_BCAST, .root = root, .bytes = len, .vector = true};
+	struct coll_call c = {.kind = COLL_BCAST, .root = root, .bytes = len, .vector = true};
 
 	c.in = coll_side(buffer, g->rank == root, len);
 	c.out = coll_side(buffer, 1, len);
@@ -200,7 +200,7 @@ int
 pmx_gather(struct pmx_group *g, uint32_t root, const void *in, void *out, uint64_t len,
 	pmx_request *request)
 {
-	struct call c = {.kind = COLL_GATHER, .root = root, .bytes = len};
+	struct coll_call c = {.kind = COLL_GATHER, .root = root, .bytes = len};
 
 	c.in = coll_side(in == PMX_IN_PLACE ? at(out, g->rank * len) : in, 1, len);
 	c.out = coll_side(out, g->rank == root ? UINT32_MAX : 0, len);
@@ -211,7 +211,7 @@ int
 pmx_scatter(struct pmx_group *g, uint32_t root, const void *in, void *out, uint64_t len,
 	pmx_request *request)
 {
-	struct call c = {.kind = COLL_SCATTER, .root = root, .bytes = len};
+	struct coll_call c = {.kind = COLL_SCATTER, .root = root, .bytes = len};
 
 	c.in = coll_side(in, g->rank == root ? UINT32_MAX : 0, len);
 	c.out = coll_side(out == NULL ? at(in, g->rank * len) : out, 1, len);
@@ -221,7 +221,7 @@ pmx_scatter(struct pmx_group *g, uint32_t root, const void *in, void *out, uint6
 int
 pmx_allgather(struct pmx_group *g, const void *in, void *out, uint64_t len, pmx_request *request)
 {
-	struct call c = {.kind = COLL_ALLGATHER, .bytes = len};
+	struct coll_call c = {.kind = COLL_ALLGATHER, .bytes = len};
 
 	c.in = coll_side(in == PMX_IN_PLACE ? at(out, g->rank * len) : in, 1, len);
 	c.out = coll_side(out, UINT32_MAX, len);
@@ -231,7 +231,7 @@ pmx_allgather(struct pmx_group *g, const void *in, void *out, uint64_t len, pmx_
 int
 pmx_alltoall(struct pmx_group *g, const void *in, void *out, uint64_t len, pmx_request *request)
 {
-	struct call c = {.kind = COLL_ALLTOALL, .bytes = len};
+	struct coll_call c = {.kind = COLL_ALLTOALL, .bytes = len};
 
 	c.in = coll_side(in == PMX_IN_PLACE ? out : in, UINT32_MAX, len);
 	c.in.copied = in == PMX_IN_PLACE;
@@ -243,7 +243,7 @@ int
 pmx_gatherv(struct pmx_group *g, uint32_t root, const void *in, uint64_t len, void *out,
 	const struct pmx_blocks *out_blocks, pmx_request *request)
 {
-	struct call c = {.kind = COLL_GATHER, .root = root, .any = true};
+	struct coll_call c = {.kind = COLL_GATHER, .root = root, .any = true};
 
 	c.in = in == PMX_IN_PLACE
 		? coll_side(at(out, out_blocks->begins[g->rank]), 1, out_blocks->lens[g->rank])
@@ -257,7 +257,7 @@ int
 pmx_scatterv(struct pmx_group *g, uint32_t root, const void *in, const struct pmx_blocks *in_blocks,
 	void *out, uint64_t len, pmx_request *request)
 {
-	struct call c = {.kind = COLL_SCATTER, .root = root, .any = true};
+	struct coll_call c = {.kind = COLL_SCATTER, .root = root, .any = true};
 
 	if (g->rank == root)
 		c.in = side_of(in, in_blocks);
@@ -271,7 +271,7 @@ int
 pmx_allgatherv(struct pmx_group *g, const void *in, uint64_t len, void *out,
 	const struct pmx_blocks *out_blocks, pmx_request *request)
 {
-	struct call c = {.kind = COLL_ALLGATHER, .any = true};
+	struct coll_call c = {.kind = COLL_ALLGATHER, .any = true};
 
 	c.in = in == PMX_IN_PLACE
 		? coll_side(at(out, out_blocks->begins[g->rank]), 1, out_blocks->lens[g->rank])
@@ -284,7 +284,7 @@ int
 pmx_alltoallv(struct pmx_group *g, const void *in, const struct pmx_blocks *in_blocks, void *out,
 	const struct pmx_blocks *out_blocks, pmx_request *request)
 {
-	struct call c = {.kind = COLL_ALLTOALL, .any = true};
+	struct coll_call c = {.kind = COLL_ALLTOALL, .any = true};
 
 	c.in = in == PMX_IN_PLACE ? side_of(out, out_blocks) : side_of(in, in_blocks);
 	c.in.copied = in == PMX_IN_PLACE;
@@ -295,7 +295,7 @@ pmx_alltoallv(struct pmx_group *g, const void *in, const struct pmx_blocks *in_b
 /* Set the operation and the bytes of a reduction. Return 0; -EINVAL: there is no such operation;
  * -EMSGSIZE. */
 static int
-reduces(struct call *c, uint64_t count, enum pmx_atomic_type type, enum pmx_atomic_op op)
+reduces(struct coll_call *c, uint64_t count, enum pmx_atomic_type type, enum pmx_atomic_op op)
 {
 	if ((unsigned)op > COLL_COMBINES_LAST || !atomic_is_valid(op, type))
 		return -EINVAL;
@@ -310,7 +310,7 @@ int
 pmx_reduce(struct pmx_group *g, uint32_t root, const void *in, void *out, uint64_t count,
 	enum pmx_atomic_type type, enum pmx_atomic_op op, pmx_request *request)
 {
-	struct call c = {.kind = COLL_REDUCE_TO, .root = root, .vector = true};
+	struct coll_call c = {.kind = COLL_REDUCE_TO, .root = root, .vector = true};
 	const int e = reduces(&c, count, type, op);
 
 	c.in = coll_side(in == PMX_IN_PLACE ? out : in, 1, c.bytes);
@@ -323,7 +323,7 @@ int
 pmx_allreduce(struct pmx_group *g, const void *in, void *out, uint64_t count,
 	enum pmx_atomic_type type, enum pmx_atomic_op op, pmx_request *request)
 {
-	struct call c = {.kind = COLL_ALLREDUCE, .vector = true};
+	struct coll_call c = {.kind = COLL_ALLREDUCE, .vector = true};
 	const int e = reduces(&c, count, type, op);
 
 	c.in = coll_side(in == PMX_IN_PLACE ? out : in, 1, c.bytes);
@@ -336,7 +336,7 @@ int
 pmx_reduce_scatter(struct pmx_group *g, const void *in, void *out, uint64_t count,
 	enum pmx_atomic_type type, enum pmx_atomic_op op, pmx_request *request)
 {
-	struct call c = {.kind = COLL_REDUCE_SCATTER};
+	struct coll_call c = {.kind = COLL_REDUCE_SCATTER};
 	const int e = in == PMX_IN_PLACE ? -EINVAL : reduces(&c, count, type, op);
 
 	c.in = coll_side(in, UINT32_MAX, c.bytes);
@@ -347,7 +347,7 @@ pmx_reduce_scatter(struct pmx_group *g, const void *in, void *out, uint64_t coun
 /* Describe a reduction by a function. The parts that come are kept in the collective's buffer, as
  * c->out has no memory of its own. */
 static void
-reduces_by(struct call *c, const void *in, void *out, uint64_t len)
+reduces_by(struct coll_call *c, const void *in, void *out, uint64_t len)
 {
 	const bool gets = c->by.combine != NULL;
 
@@ -364,7 +364,7 @@ int
 pmx_reduce_by(struct pmx_group *g, uint32_t root, const void *in, void *out, uint64_t len,
 	pmx_combine combine, void *arg, pmx_request *request)
 {
-	struct call c = {.kind = COLL_GATHER, .root = root};
+	struct coll_call c = {.kind = COLL_GATHER, .root = root};
 
 	if (g->rank == root)
 		c.by = (struct by_function){.combine = combine, .arg = arg};
@@ -376,7 +376,7 @@ int
 pmx_allreduce_by(struct pmx_group *g, const void *in, void *out, uint64_t len, pmx_combine combine,
 	void *arg, pmx_request *request)
 {
-	struct call c = {.kind = COLL_ALLGATHER, .by = {.combine = combine, .arg = arg}};
+	struct coll_call c = {.kind = COLL_ALLGATHER, .by = {.combine = combine, .arg = arg}};
 
 	reduces_by(&c, in, out, len);
 	return combine == NULL ? -EINVAL : begin(g, &c, request);

@@ -28,7 +28,7 @@
 #define GRAIN  (32u << 10)
 #define AREA   (128u << 10)
 
-struct kept {
+struct plans_kept {
 	struct coll_plan *plan;
 	enum coll_kind kind;
 	uint32_t root;
@@ -50,8 +50,8 @@ struct coll_plans {
 	bool is_known;                             /* the topology */
 	enum coll_generator asked_for[COLL_KINDS]; /* COLL_GENERATORS: none */
 	uint64_t uses;
-	struct kept *last; /* that was used */
-	struct kept kept[PLANS];
+	struct plans_kept *last; /* that was used */
+	struct plans_kept kept[PLANS];
 	struct choice choices[CHOICES];
 	struct coll_plan **loaded; /* from files */
 	uint32_t loaded_count;
@@ -332,7 +332,7 @@ plans_load(struct coll_plans *p, const char *paths, char *error, uint32_t error_
 }
 
 static bool
-is_kept(const struct kept *k, enum coll_kind kind, uint32_t root, uint64_t bytes)
+is_kept(const struct plans_kept *k, enum coll_kind kind, uint32_t root, uint64_t bytes)
 {
 	return k != NULL && k->plan != NULL && k->kind == kind && k->root == root &&
 		k->bytes == bytes;
@@ -340,13 +340,13 @@ is_kept(const struct kept *k, enum coll_kind kind, uint32_t root, uint64_t bytes
 
 /* Return the place of a plan: the one where it is kept, or the one that was not used for longest,
  * emptied for it. */
-static struct kept *
+static struct plans_kept *
 find(struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t bytes)
 {
-	struct kept *oldest = &p->kept[0];
+	struct plans_kept *oldest = &p->kept[0];
 
 	for (uint32_t i = 0; i < PLANS; i++) {
-		struct kept *k = &p->kept[i];
+		struct plans_kept *k = &p->kept[i];
 
 		if (is_kept(k, kind, root, bytes))
 			return k;
@@ -354,7 +354,7 @@ find(struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t bytes)
 			oldest = k;
 	}
 	coll_plan_free(oldest->plan);
-	*oldest = (struct kept){.kind = kind, .root = root, .bytes = bytes};
+	*oldest = (struct plans_kept){.kind = kind, .root = root, .bytes = bytes};
 	return oldest;
 }
 
@@ -388,7 +388,7 @@ without_times(struct coll_plan *plan, uint32_t rank)
 }
 
 static int
-make(struct coll_plans *p, struct kept *k, enum coll_generator generator, uint64_t bytes)
+make(struct coll_plans *p, struct plans_kept *k, enum coll_generator generator, uint64_t bytes)
 {
 	struct coll_task task = task_for(p, k->kind, k->root, bytes);
 
@@ -401,7 +401,7 @@ make(struct coll_plans *p, struct kept *k, enum coll_generator generator, uint64
 }
 
 static const struct coll_plan *
-use(struct coll_plans *p, struct kept *k)
+use(struct coll_plans *p, struct plans_kept *k)
 {
 	k->used = ++p->uses;
 	p->last = k;
@@ -432,7 +432,7 @@ plans_get(struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t byt
 	*out = loaded_one(p, kind, root, bytes);
 	if (*out != NULL)
 		return 0;
-	struct kept *k = find(p, kind, root, bytes);
+	struct plans_kept *k = find(p, kind, root, bytes);
 	enum coll_generator generator = p->asked_for[kind];
 
 	if (k->plan == NULL) {
@@ -460,7 +460,8 @@ plans_get_any(struct coll_plans *p, enum coll_kind kind, uint32_t root,
 		[COLL_ALLGATHER] = COLL_RING,
 		[COLL_ALLTOALL] = COLL_PHASES,
 	};
-	struct kept *k = is_kept(p->last, kind, root, ANY) ? p->last : find(p, kind, root, ANY);
+	struct plans_kept *k = is_kept(p->last, kind, root, ANY) ? p->last
+								 : find(p, kind, root, ANY);
 
 	if (k->plan == NULL) {
 		const int e = make(p, k, by[kind], EACH);
@@ -507,7 +508,7 @@ plans_measured(struct coll_plans *p, const struct survey *s)
 		return false;
 	for (uint32_t i = 0; i < PLANS; i++) {
 		coll_plan_free(p->kept[i].plan);
-		p->kept[i] = (struct kept){0};
+		p->kept[i] = (struct plans_kept){0};
 	}
 	p->last = NULL;
 	memset(p->choices, 0, sizeof(p->choices));

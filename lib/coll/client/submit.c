@@ -73,7 +73,7 @@ rank_of(const struct coll_plan *p, uint32_t block)
 /* Return the bytes of a block of a side. *begin: where it begins in that side; NOWHERE: the side
  * does not have it. */
 static uint64_t
-block_of(const struct pmx_group *g, const struct call *c, const struct side *s,
+block_of(const struct pmx_group *g, const struct coll_call *c, const struct side *s,
 	const struct coll_plan *p, uint32_t block, uint64_t *begin)
 {
 	const uint32_t rank = rank_of(p, block);
@@ -125,7 +125,7 @@ struct room {
 };
 
 static struct room
-room_for(const struct call *c, const struct coll_plan *p, const struct coll_list *l)
+room_for(const struct coll_call *c, const struct coll_plan *p, const struct coll_list *l)
 {
 	const uint64_t table = p->block_count * sizeof(uint64_t);
 	struct room r = {.steps = sizeof(struct coll_desc)};
@@ -143,7 +143,7 @@ room_for(const struct call *c, const struct coll_plan *p, const struct coll_list
 
 /* Write the tables of one side: where its blocks end, and where they begin in its memory. */
 static void
-write_side(const struct pmx_group *g, const struct call *c, const struct side *s,
+write_side(const struct pmx_group *g, const struct coll_call *c, const struct side *s,
 	const struct coll_plan *p, uint64_t *ends, uint64_t *begins)
 {
 	uint64_t end = 0;
@@ -329,7 +329,7 @@ say_where(struct coll_desc *d, enum coll_buffer buffer, const struct side *s, co
 /* Fill the collective's buffer, and note what is to be done with it at the end. own: the engine's
  * number of the memory that the buffer is in. */
 static void
-describe(struct pmx_group *g, const struct call *c, const struct coll_plan *p,
+describe(struct pmx_group *g, const struct coll_call *c, const struct coll_plan *p,
 	const struct coll_list *l, const struct room *r, uint32_t own, struct coll_note *n)
 {
 	uint8_t *at = n->bounce;
@@ -424,7 +424,7 @@ measure(struct pmx_group *g, struct side *s)
 
 /* Return whether a list writes blocks of OUT that are not this rank's, to pass them on. */
 static bool
-is_relay(const struct pmx_group *g, const struct call *c, const struct coll_plan *p)
+is_relay(const struct pmx_group *g, const struct coll_call *c, const struct coll_plan *p)
 {
 	const struct coll_list *l = &p->lists[g->rank];
 	uint64_t begin;
@@ -508,7 +508,7 @@ prepare(struct pmx_group *g, uint64_t bytes)
 }
 
 int
-coll_call_begin(struct pmx_group *g, struct call *c, const struct coll_plan *p,
+coll_call_begin(struct pmx_group *g, struct coll_call *c, const struct coll_plan *p,
 	pmx_request *request)
 {
 	struct coll_note *n;
@@ -553,7 +553,7 @@ int
 collectives_begin(struct pmx_group *g, const struct coll_plan *p, const void *in, void *out,
 	pmx_request *request)
 {
-	struct call c = {.kind = p->kind, .bytes = p->bytes};
+	struct coll_call c = {.kind = p->kind, .bytes = p->bytes};
 	const int e = ctx_group_check_ask(g, request);
 
 	c.vector = p->kind == COLL_ALLTOALL || p->kind == COLL_ALLREDUCE;

@@ -33,7 +33,7 @@ struct side {
 	uint32_t memory;            /* the engine's number of it, or MEMORY_COPIED: it is copied */
 };
 
-struct call {
+struct coll_call {
 	enum coll_kind kind;
 	uint32_t root;
 	uint64_t bytes; /* as of a plan */
@@ -53,7 +53,7 @@ coll_side(const void *base, uint32_t blocks, uint64_t each)
 
 uint64_t coll_clock_ns(void);
 /* Begin it by that plan. Errors as of the verbs. */
-int coll_call_begin(struct pmx_group *g, struct call *c, const struct coll_plan *p,
+int coll_call_begin(struct pmx_group *g, struct coll_call *c, const struct coll_plan *p,
 	pmx_request *request);
 
 /* ---------------------------------------------------------------- submit.c */

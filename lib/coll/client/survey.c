@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "coll/client/submit.h"
 
-enum step {
+enum survey_step {
 	STEP_MEETS,    /* all members, before a round */
 	STEP_MEASURES, /* a round */
 	STEP_SHARES,   /* what the last rounds took */
@@ -23,7 +23,7 @@ struct pmx_survey {
 	struct survey *survey;
 	struct coll_plans *plans; /* of barriers, and of sharing */
 	uint32_t ranks, rank;
-	enum step step;
+	enum survey_step step;
 	uint32_t round;
 	pmx_request request; /* 0: the step has not begun */
 	uint64_t began_ns;

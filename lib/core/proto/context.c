@@ -72,7 +72,7 @@ proto_ctx_close(struct proto *p, uint16_t ctx, bool linger, uint64_t now)
 		flow_say(p, f, WIRE_RESET, WIRE_F_SENDER, f->snd_end);
 	}
 	c->entries = c->bulks = 0;
-	c->blocked = (struct list){NIL, NIL};
+	c->blocked = (struct proto_list){NIL, NIL};
 }
 
 uint32_t

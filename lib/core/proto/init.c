@@ -30,7 +30,7 @@ proto_flow_bytes(void)
 }
 
 /* The place of each array, from the start of the block. */
-struct layout {
+struct proto_layout {
 	size_t txds, rxds, flows, paths, ctxs, buckets, path_of, timers, arrivals, links_of,
 		strangers, end;
 	uint32_t bucket_count;
@@ -61,7 +61,7 @@ config_ok(const struct proto_config *c)
 }
 
 static bool
-lay_out(const struct proto_config *c, struct layout *l)
+lay_out(const struct proto_config *c, struct proto_layout *l)
 {
 	size_t at = sizeof(struct proto);
 
@@ -88,7 +88,7 @@ lay_out(const struct proto_config *c, struct layout *l)
 size_t
 proto_memsize(const struct proto_config *config)
 {
-	struct layout l;
+	struct proto_layout l;
 
 	return lay_out(config, &l) ? (l.end + 63) & ~(size_t)63 : 0;
 }
@@ -115,8 +115,8 @@ init_pools(struct proto *p)
 	p->txd_free_count = c->tx_frames_max;
 	p->rxd_free_count = c->rx_frames_max;
 	p->active_path = p->active_path_tail = NIL;
-	p->ctl = p->acks_due = p->acks_urgent = (struct list){NIL, NIL};
-	p->delivered = p->done = p->released = (struct list){NIL, NIL};
+	p->ctl = p->acks_due = p->acks_urgent = (struct proto_list){NIL, NIL};
+	p->delivered = p->done = p->released = (struct proto_list){NIL, NIL};
 }
 
 static uint64_t
@@ -159,7 +159,7 @@ init_times(struct proto *p, uint64_t now)
 }
 
 static void
-point_at(struct proto *p, const struct layout *l)
+point_at(struct proto *p, const struct proto_layout *l)
 {
 	char *base = (char *)p;
 
@@ -180,7 +180,7 @@ point_at(struct proto *p, const struct layout *l)
 struct proto *
 proto_init(void *memory, const struct proto_config *config, uint64_t now)
 {
-	struct layout l;
+	struct proto_layout l;
 	struct proto *p = memory;
 
 	if (!lay_out(config, &l))
@@ -191,7 +191,7 @@ proto_init(void *memory, const struct proto_config *config, uint64_t now)
 	init_pools(p);
 	init_times(p, now);
 	p->born_at = p->begun_at = now;
-	p->share = (struct share){
+	p->share = (struct proto_share){
 		.life = 1,
 		.window = 16 * 32,
 		.random = (uint32_t)proto_random(p) | 1,
@@ -230,7 +230,7 @@ proto_adopt(void *memory, const struct proto_config *config)
 {
 	struct proto *p = memory;
 	uint64_t mine[CONFIG_TERMS], its[CONFIG_TERMS], rate = p->cfg.ticks_per_sec;
-	struct layout l;
+	struct proto_layout l;
 
 	/* two processes measure the rate of the same clock, and get slightly different values */
 	if (rate - config->ticks_per_sec + rate / 64 > rate / 32)

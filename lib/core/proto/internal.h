@@ -71,7 +71,7 @@ struct rxd {
 	bool last;
 };
 
-struct list {
+struct proto_list {
 	uint32_t head, tail;
 };
 
@@ -133,8 +133,8 @@ struct flow {
 	/* receiving */
 	uint32_t rcv_nxt;            /* next sequence expected */
 	uint32_t rcv_high;           /* one past the newest received */
-	struct list ooo;             /* held out of order, by sequence */
-	struct list frags;           /* of the message that is being received */
+	struct proto_list ooo;       /* held out of order, by sequence */
+	struct proto_list frags;     /* of the message that is being received */
 	uint32_t frags_left;         /* fragments missing from it */
 	uint32_t frags_bulks;        /* bulk buffers reserved for it */
 	uint32_t frag_len;           /* of all its fragments but the last */
@@ -207,7 +207,7 @@ struct path {
 	uint64_t rto;          /* ticks */
 	uint64_t probe;        /* ticks to the first probe; rto, if there are none */
 	uint32_t inflight_bytes, inflight_frames;
-	struct list flows; /* flows that may send */
+	struct proto_list flows; /* flows that may send */
 	uint32_t active_next, ctl_next;
 	uint32_t isn_floor; /* no flow of this path starts before this sequence */
 	uint32_t flow_count;
@@ -255,7 +255,8 @@ struct context {
 	uint32_t entries, bulks;           /* free */
 	uint32_t bulks_max;                /* all the bulk buffers it has */
 	uint32_t inline_max;               /* messages up to this need no bulk buffer */
-	struct list blocked;               /* flows that wait for room, first come first served */
+	struct proto_list blocked;         /* flows that wait for room, first come first
+					    * served */
 	uint32_t pending;                  /* txds not completed */
 	uint32_t flows;                    /* flows of it, counted across its lives */
 	uint32_t kept_entries, kept_bulks; /* frozen: free as well, but nobody is told */
@@ -289,7 +290,7 @@ struct wheel {
 };
 
 /* The facts about the senders to this node, with times in time stamp units: window_share.c. */
-struct share {
+struct proto_share {
 	uint16_t each;              /* frames in flight that every Ack allows, 0 = no bound */
 	uint16_t chance;            /* ... plus one, with a probability of chance / 65535 */
 	uint16_t life;              /* number of the current period of smallest delays, for
@@ -318,7 +319,7 @@ struct share {
 struct proto {
 	struct proto_due due;
 	struct proto_config cfg;
-	struct share share;
+	struct proto_share share;
 	uint64_t counters[PROTO_COUNTER_COUNT];
 	struct txd *txds;
 	struct rxd *rxds;
@@ -339,9 +340,9 @@ struct proto {
 	uint32_t assembling; /* frames of unfinished messages for copied contexts, those to
 			      * come as well */
 	uint32_t active_path, active_path_tail;
-	struct list ctl; /* paths with a HELLO or PING to send */
-	struct list acks_due, acks_urgent;
-	struct list delivered, done, released;
+	struct proto_list ctl; /* paths with a HELLO or PING to send */
+	struct proto_list acks_due, acks_urgent;
+	struct proto_list delivered, done, released;
 	struct stray strays[STRAYS];
 	uint32_t stray_head, stray_tail;
 	uint32_t last_flow;          /* flow of the last frame received: a burst mostly comes from
@@ -403,7 +404,7 @@ struct proto {
 #define HAS(p, what) ((p)->due.has |= PROTO_HAS_##what)
 
 static inline bool
-list_empty(const struct list *l)
+list_empty(const struct proto_list *l)
 {
 	return l->head == NIL;
 }
@@ -526,7 +527,7 @@ void room_pass(struct proto *p, struct flow *f);
 void room_add(struct proto *p, struct context *c, uint32_t entries, uint32_t bulks);
 void room_feed(struct proto *p);
 uint16_t room_credit(struct proto *p, struct flow *f);
-uint32_t rxds_release(struct proto *p, struct list *l);
+uint32_t rxds_release(struct proto *p, struct proto_list *l);
 void flow_drop_held(struct proto *p, struct flow *f);
 
 /* flow.c */

@@ -8,7 +8,7 @@
 #define ACK_LINK(i) p->flows[i].ack_next
 
 static void
-enlist(struct proto *p, struct flow *f, struct list *l, uint16_t flag)
+enlist(struct proto *p, struct flow *f, struct proto_list *l, uint16_t flag)
 {
 	f->flags |= flag;
 	f->ack_prev = list_empty(l) ? NIL : l->tail;
@@ -19,7 +19,7 @@ enlist(struct proto *p, struct flow *f, struct list *l, uint16_t flag)
 void
 ack_unlist(struct proto *p, struct flow *f)
 {
-	struct list *l = f->flags & FLOW_URGENT ? &p->acks_urgent : &p->acks_due;
+	struct proto_list *l = f->flags & FLOW_URGENT ? &p->acks_urgent : &p->acks_due;
 
 	if (f->ack_prev == NIL)
 		l->head = f->ack_next;

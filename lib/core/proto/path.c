@@ -164,7 +164,7 @@ reset_flows(struct proto *p, struct path *t, uint8_t error, enum flow_rx_state r
 		flow_abort_rx(p, f, rx);
 		f->flags &= ~FLOW_ACTIVE;
 	}
-	t->flows = (struct list){NIL, NIL};
+	t->flows = (struct proto_list){NIL, NIL};
 }
 
 /* Forget what the flows have received, when the peer is in a new life after a death. The flows
@@ -358,7 +358,7 @@ is_awaited(struct proto *p, struct path *t, uint64_t silence)
 	uint32_t path = (uint32_t)(t - p->paths), waited = units_of(p, silence) >> COARSE_SHIFT;
 	bool any = false;
 
-	t->flows = (struct list){NIL, NIL};
+	t->flows = (struct proto_list){NIL, NIL};
 	for (uint32_t i = 0; i < p->cfg.flows_max; i++) {
 		struct flow *f = &p->flows[i];
 

@@ -19,21 +19,21 @@
 #define RXD_LINK(i) p->rxds[i].next
 
 /* The fields of a data frame that the handlers need, in host order. */
-struct data {
+struct received_data {
 	uint32_t seq, msg_len, frag_off;
 	uint16_t len;
 };
 
 /* Return how many frames the message has, as its first fragment tells. */
 static inline uint32_t
-fragment_count(const struct data *d)
+fragment_count(const struct received_data *d)
 {
 	return likely(d->len == d->msg_len) ? 1 : (d->msg_len + d->len - 1) / d->len;
 }
 
 /* Take room for a whole message whose first fragment arrived. Return false if there is none now. */
 static bool
-begin_message(struct proto *p, struct flow *f, const struct data *d, bool held)
+begin_message(struct proto *p, struct flow *f, const struct received_data *d, bool held)
 {
 	struct context *c = &p->ctxs[f->ctx];
 	uint32_t frags = fragment_count(d);
@@ -69,7 +69,7 @@ begin_message(struct proto *p, struct flow *f, const struct data *d, bool held)
 }
 
 static bool
-fragment_fits(const struct proto *p, const struct flow *f, const struct data *d)
+fragment_fits(const struct proto *p, const struct flow *f, const struct received_data *d)
 {
 	if (f->frags_left == 0)
 		return d->frag_off == 0 && fragment_count(d) <= p->cfg.rx_frames_max &&
@@ -107,14 +107,14 @@ append_fragment(struct proto *p, struct flow *f, uint32_t index)
 		RXD_LINK(p->delivered.tail) = f->frags.head;
 	p->delivered.tail = f->frags.tail;
 	HAS(p, DELIVERIES);
-	f->frags = (struct list){NIL, NIL};
+	f->frags = (struct proto_list){NIL, NIL};
 	p->assembling -= p->ctxs[f->ctx].copied ? f->frags_bulks : 0;
 	f->frags_bulks = 0;
 	COUNT(p, messages_delivered);
 }
 
 static void
-fill_rxd(struct rxd *r, const struct flow *f, const struct data *d, uint64_t handle)
+fill_rxd(struct rxd *r, const struct flow *f, const struct received_data *d, uint64_t handle)
 {
 	r->handle = handle;
 	r->seq = d->seq;
@@ -129,7 +129,7 @@ fill_rxd(struct rxd *r, const struct flow *f, const struct data *d, uint64_t han
 /* End this direction of the flow and tell its sender, because the peer's fragments do not fit
  * together. */
 static void
-refuse_flow(struct proto *p, struct flow *f, const struct data *d)
+refuse_flow(struct proto *p, struct flow *f, const struct received_data *d)
 {
 	uint32_t frags = fragment_count(d);
 	bool too_long = frags > p->ctxs[f->ctx].bulks_max || frags > p->cfg.rx_frames_max;
@@ -145,7 +145,7 @@ flow_drain(struct proto *p, struct flow *f)
 	while (unlikely(!list_empty(&f->ooo)) && p->rxds[f->ooo.head].seq == f->rcv_nxt) {
 		uint32_t i = f->ooo.head;
 		struct rxd *r = &p->rxds[i];
-		const struct data d = {r->seq, r->msg_len, r->frag_off, r->len};
+		const struct received_data d = {r->seq, r->msg_len, r->frag_off, r->len};
 
 		if (!fragment_fits(p, f, &d)) {
 			refuse_flow(p, f, &d);
@@ -162,7 +162,8 @@ flow_drain(struct proto *p, struct flow *f)
 
 /* PM-R1, PM-R2 */
 static enum proto_rx_result
-rx_in_order(struct proto *p, struct flow *f, const struct data *d, uint64_t handle, uint64_t now)
+rx_in_order(struct proto *p, struct flow *f, const struct received_data *d, uint64_t handle,
+	uint64_t now)
 {
 	if (unlikely(!fragment_fits(p, f, d))) {
 		COUNT(p, drop_field);
@@ -232,7 +233,7 @@ nack_gap(struct proto *p, struct flow *f, bool new_hole, uint64_t now)
 }
 
 static enum proto_rx_result
-rx_out_of_order(struct proto *p, struct flow *f, const struct data *d, uint64_t handle,
+rx_out_of_order(struct proto *p, struct flow *f, const struct received_data *d, uint64_t handle,
 	uint64_t now)
 {
 	bool new_hole = p->cfg.recovery == PROTO_GO_BACK_N ? f->rcv_high == f->rcv_nxt
@@ -375,8 +376,8 @@ static enum proto_rx_result
 rx_data(struct proto *p, uint32_t path, const struct wire_hdr *h, uint64_t handle, uint64_t now)
 {
 	uint16_t ctx = wire_be16(h->dst_ctx);
-	const struct data d = {wire_be32(h->seq), wire_be32(h->msg_len), wire_be32(h->frag_off),
-		wire_be16(h->payload_len)};
+	const struct received_data d = {wire_be32(h->seq), wire_be32(h->msg_len),
+		wire_be32(h->frag_off), wire_be16(h->payload_len)};
 
 	if (unlikely(ctx >= p->cfg.contexts_max || !p->ctxs[ctx].open)) {
 		rx_absent(p, &p->paths[path], h, d.seq, now);

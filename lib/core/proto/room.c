@@ -24,7 +24,7 @@
 
 /* Move a list of received frames to `released`. Returns how many there were. */
 uint32_t
-rxds_release(struct proto *p, struct list *l)
+rxds_release(struct proto *p, struct proto_list *l)
 {
 	uint32_t n = 0;
 
@@ -214,7 +214,7 @@ room_is_wanted(const struct proto *p, const struct flow *f)
 void
 room_unblock(struct proto *p, struct flow *f)
 {
-	struct list *l = &p->ctxs[f->ctx].blocked;
+	struct proto_list *l = &p->ctxs[f->ctx].blocked;
 	uint32_t self = flow_index(p, f), before = NIL;
 
 	for (uint32_t i = l->head; i != self; i = p->flows[i].blocked_next)

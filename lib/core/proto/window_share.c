@@ -46,7 +46,7 @@
 static uint32_t
 wait_of(struct proto *p, struct path *t, const struct wire_hdr *h)
 {
-	struct share *s = &p->share;
+	struct proto_share *s = &p->share;
 	uint32_t owd = p->stamp - wire_be32(h->tstamp);
 
 	if (unlikely(p->arrivals != NULL && !order_is_first(p, t->node)))
@@ -69,7 +69,7 @@ wait_of(struct proto *p, struct path *t, const struct wire_hdr *h)
 
 /* Note 1: correct the window of all senders, after a round of `time` in which `frames` arrived. */
 static void
-correct(struct share *s, uint32_t least, uint32_t frames, uint32_t time)
+correct(struct proto_share *s, uint32_t least, uint32_t frames, uint32_t time)
 {
 	if (s->holes)
 		s->aim -= s->aim > 2 * UNITS_PER_US ? s->aim / 4 : 0;
@@ -91,7 +91,7 @@ correct(struct share *s, uint32_t least, uint32_t frames, uint32_t time)
 
 /* Note 4 */
 static void
-divide(struct share *s, uint32_t least)
+divide(struct proto_share *s, uint32_t least)
 {
 	uint32_t each = s->window / least;
 
@@ -106,14 +106,14 @@ divide(struct share *s, uint32_t least)
 
 /* Tell no share, because at most one node sends. */
 static void
-share_nothing(struct share *s)
+share_nothing(struct proto_share *s)
 {
 	s->each = s->chance = 0;
 }
 
 /* Begin a new period, in which the smallest delays are determined anew. */
 static void
-begin_life(struct share *s, uint32_t now)
+begin_life(struct proto_share *s, uint32_t now)
 {
 	s->life_ts = now;
 	s->rounds = 0;
@@ -121,7 +121,7 @@ begin_life(struct share *s, uint32_t now)
 }
 
 static void
-begin_round(struct share *s, uint32_t now, uint32_t frames)
+begin_round(struct proto_share *s, uint32_t now, uint32_t frames)
 {
 	s->senders_before = s->senders;
 	s->nodes_before = s->nodes;
@@ -132,7 +132,7 @@ begin_round(struct share *s, uint32_t now, uint32_t frames)
 }
 
 static void
-end_round(struct share *s, uint32_t now, uint32_t frames, uint32_t time)
+end_round(struct proto_share *s, uint32_t now, uint32_t frames, uint32_t time)
 {
 	uint32_t senders = s->senders > s->senders_before ? s->senders : s->senders_before;
 
@@ -156,7 +156,7 @@ end_round(struct share *s, uint32_t now, uint32_t frames, uint32_t time)
 void
 share_look(struct proto *p, struct flow *f, const struct wire_hdr *h)
 {
-	struct share *s = &p->share;
+	struct proto_share *s = &p->share;
 	uint32_t now = p->stamp, time = now - s->round_ts;
 
 	if (now != s->look_ts && time >= ROUND_MIN) {
@@ -198,7 +198,7 @@ share_look(struct proto *p, struct flow *f, const struct wire_hdr *h)
 uint16_t
 share_each(struct proto *p, uint32_t now)
 {
-	struct share *s = &p->share;
+	struct proto_share *s = &p->share;
 
 	if (now - s->look_ts > SILENCE) {
 		share_nothing(s);

@@ -12,7 +12,7 @@
 static bool
 submit(struct pmx_context *ctx, uint32_t i, enum receive_kind kind)
 {
-	const struct request *r = &ctx->match->requests[i];
+	const struct match_request *r = &ctx->match->requests[i];
 	bool has_bytes = kind == RECEIVE_POST || kind == RECEIVE_TAKEN;
 	void *local = r->staging != NULL ? r->staging : r->layout.data;
 	uint64_t len = !has_bytes ? 0 : r->staging != NULL ? r->staged : r->layout.len;
@@ -71,7 +71,7 @@ offload_progress(struct pmx_context *ctx)
 /* Prepare the local memory for a message: with stage a buffer of so many bytes, otherwise the
  * layout itself; pin it if necessary. 0, or -errno. */
 static int
-make_place(struct pmx_context *ctx, struct request *r, uint64_t bytes, bool stage)
+make_place(struct pmx_context *ctx, struct match_request *r, uint64_t bytes, bool stage)
 {
 	if (stage) {
 		r->staging = malloc(bytes ? bytes : 1);
@@ -96,7 +96,7 @@ make_place(struct pmx_context *ctx, struct request *r, uint64_t bytes, bool stag
 int
 offload_receive(struct pmx_context *ctx, uint32_t i)
 {
-	struct request *r = &ctx->match->requests[i];
+	struct match_request *r = &ctx->match->requests[i];
 	int result = make_place(ctx, r, r->layout.total, !is_direct(&r->layout));
 
 	if (result != 0)
@@ -111,7 +111,7 @@ offload_receive(struct pmx_context *ctx, uint32_t i)
 static uint8_t
 answer(struct pmx_context *ctx, uint32_t i, enum receive_kind kind)
 {
-	struct request *r = &ctx->match->requests[i];
+	struct match_request *r = &ctx->match->requests[i];
 
 	r->answer = 0;
 	submit_later(ctx, i, kind);
@@ -126,7 +126,7 @@ int
 offload_probe(struct pmx_context *ctx, const struct match_want *want, struct pmx_status *status,
 	uint32_t i, bool take)
 {
-	struct request *r = &ctx->match->requests[i];
+	struct match_request *r = &ctx->match->requests[i];
 
 	r->state = REQUEST_ASKS;
 	r->want = *want;
@@ -137,7 +137,7 @@ offload_probe(struct pmx_context *ctx, const struct match_want *want, struct pmx
 }
 
 int
-offload_receive_taken(struct pmx_context *ctx, struct request *r)
+offload_receive_taken(struct pmx_context *ctx, struct match_request *r)
 {
 	bool runs = r->flags & WIRE_M_RUNS;
 	uint64_t bytes = runs || r->status.len < r->layout.total ? r->status.len : r->layout.total;
@@ -151,17 +151,17 @@ offload_receive_taken(struct pmx_context *ctx, struct request *r)
 }
 
 static inline bool
-was_cancelled(const struct request *r)
+was_cancelled(const struct match_request *r)
 {
 	return r->state == REQUEST_ENDED && r->status.error == -ECANCELED;
 }
 
 bool
-offload_cancel(struct pmx_context *ctx, struct request *r)
+offload_cancel(struct pmx_context *ctx, struct match_request *r)
 {
 	struct match *x = ctx->match;
 	uint32_t i = (uint32_t)(r - x->requests);
-	struct list *l = &x->starting;
+	struct match_list *l = &x->starting;
 
 	for (uint32_t at = l->head, before = NO_REQUEST; at != NO_REQUEST;
 		before = at, at = x->requests[at].next) {
@@ -199,7 +199,7 @@ offload_cancel(struct pmx_context *ctx, struct request *r)
 /* ------------------------------------------------------------------ results */
 
 static void
-ended(struct pmx_context *ctx, struct request *r, int error)
+ended(struct pmx_context *ctx, struct match_request *r, int error)
 {
 	uint64_t len = r->status.len < r->staged ? r->status.len : r->staged;
 
@@ -221,7 +221,7 @@ static void
 runs_wait(struct pmx_context *ctx, uint32_t i)
 {
 	struct match *x = ctx->match;
-	struct request *r = &x->requests[i];
+	struct match_request *r = &x->requests[i];
 
 	free(r->staging);
 	r->staging = NULL;
@@ -233,7 +233,7 @@ runs_wait(struct pmx_context *ctx, uint32_t i)
 
 	if (error != 0) { /* receive 0 bytes of it all the same, so that its send ends */
 		r->status.error = error;
-		r->layout = (struct layout){0};
+		r->layout = (struct match_layout){0};
 	}
 	submit_later(ctx, i, RECEIVE_TAKEN);
 }
@@ -247,7 +247,7 @@ offload_results(struct pmx_context *ctx, const struct completion *c)
 		struct completion_receive item;
 
 		memcpy(&item, (const uint8_t *)c->item + k * sizeof(item), sizeof(item));
-		struct request *r = item.index < x->used ? &x->requests[item.index] : NULL;
+		struct match_request *r = item.index < x->used ? &x->requests[item.index] : NULL;
 
 		/* whatever state the request is in by now */
 		if (r != NULL && item.result == RECEIVE_LATE)

@@ -10,9 +10,14 @@
 #include "core/wire/wire.h"
 
 int
-layout_make(struct layout *l, const struct pmx_matched *m, bool send)
+layout_make(struct match_layout *l, const struct pmx_matched *m, bool send)
 {
-	*l = (struct layout){.data = m->data, .len = m->len, .total = m->len, .part = m->part};
+	*l = (struct match_layout){
+		.data = m->data,
+		.len = m->len,
+		.total = m->len,
+		.part = m->part,
+	};
 	if (m->iov != NULL) {
 		if (m->part != NULL)
 			return -EINVAL;
@@ -49,7 +54,7 @@ layout_make(struct layout *l, const struct pmx_matched *m, bool send)
 /* ------------------------------------------------------------------ piece by piece */
 
 void
-cursor_begin(struct cursor *c, const struct layout *l)
+cursor_begin(struct cursor *c, const struct match_layout *l)
 {
 	c->l = l;
 	c->i = 0;
@@ -70,7 +75,7 @@ cursor_begin(struct cursor *c, const struct layout *l)
 static bool
 next(struct cursor *c)
 {
-	const struct layout *l = c->l;
+	const struct match_layout *l = c->l;
 
 	while (c->left == 0) {
 		struct part_run run;
@@ -133,7 +138,7 @@ cursor_scatter(struct cursor *c, const void *bytes, uint64_t n)
 /* ------------------------------------------------------------------ diff */
 
 int64_t
-layout_diff(const struct layout *l, uint8_t **runs)
+layout_diff(const struct match_layout *l, uint8_t **runs)
 {
 	uint8_t *out = NULL;
 	uint64_t used = 0, room = 0, end = 0;
@@ -170,7 +175,7 @@ layout_diff(const struct layout *l, uint8_t **runs)
 }
 
 void
-layout_sent(const struct layout *l, const void *runs, uint64_t len)
+layout_sent(const struct match_layout *l, const void *runs, uint64_t len)
 {
 	struct wire_runs r = {runs, (uint32_t)len, 0, 0, 0};
 	const uint8_t *bytes;
@@ -180,7 +185,7 @@ layout_sent(const struct layout *l, const void *runs, uint64_t len)
 }
 
 int
-layout_place(const struct layout *l, const void *runs, uint64_t len, uint64_t *span)
+layout_place(const struct match_layout *l, const void *runs, uint64_t len, uint64_t *span)
 {
 	struct wire_runs r = {runs, (uint32_t)len, 0, 0, 0};
 	const uint8_t *bytes;

@@ -160,7 +160,7 @@ match_leave(struct pmx_context *ctx)
 	/* it is not known which of them the engine had matched */
 	x->starting.head = NO_REQUEST;
 	for (uint32_t i = 0; i < x->used; i++) {
-		struct request *r = &x->requests[i];
+		struct match_request *r = &x->requests[i];
 
 		if (r->state != REQUEST_POSTED && r->state != REQUEST_FETCHES &&
 			r->state != REQUEST_ASKS)
@@ -204,7 +204,7 @@ static void
 match_transfer_ended(struct pmx_context *ctx, uint32_t request, uint8_t error)
 {
 	struct match *x = ctx->match;
-	struct request *r = &x->requests[request];
+	struct match_request *r = &x->requests[request];
 
 	if (r->state != REQUEST_OFFERED) {
 		ring_fetched(ctx, r, error);
@@ -265,7 +265,7 @@ lend_request(struct pmx_context *ctx, uint32_t *index, pmx_request *request)
 void
 lent_request_ends(struct pmx_context *ctx, uint32_t index, const struct pmx_status *status)
 {
-	struct request *r = &ctx->match->requests[index];
+	struct match_request *r = &ctx->match->requests[index];
 
 	r->status = *status;
 	ctx->rma->lent--;
@@ -280,11 +280,11 @@ match_sent(struct pmx_context *ctx)
 	if (ctx->tracked == 0)
 		return;
 	struct match *x = ctx->match;
-	struct list all = x->sent;
+	struct match_list all = x->sent;
 
 	x->sent.head = NO_REQUEST;
 	for (uint32_t i = all.head, next; i != NO_REQUEST; i = next) {
-		struct request *r = &x->requests[i];
+		struct match_request *r = &x->requests[i];
 		int result = ctx_send_result(ctx, r->sent);
 
 		next = r->next;
@@ -484,11 +484,11 @@ sent(struct pmx_context *ctx, uint32_t request, pmx_send_id id)
 
 /* Send a message, with a request, by the general path. */
 static int
-send_any(struct pmx_context *ctx, const struct pmx_matched *m, const struct layout *l,
+send_any(struct pmx_context *ctx, const struct pmx_matched *m, const struct match_layout *l,
 	uint32_t request)
 {
 	struct match *x = ctx->match;
-	struct request *r = &x->requests[request];
+	struct match_request *r = &x->requests[request];
 	bool diff = l->part != NULL && l->part->kind == PMX_PART_DIFF;
 	uint8_t *bytes = l->data, *staging = NULL;
 	uint8_t flags = (diff ? WIRE_M_RUNS : 0) |
@@ -613,7 +613,7 @@ send_queued(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *r
 static APART int
 send_checked(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *request)
 {
-	struct layout l;
+	struct match_layout l;
 	int result;
 
 	if (is_short_immediate(ctx->match, m))
@@ -703,7 +703,7 @@ settle(struct pmx_context *ctx)
 static APART int
 receive_checked(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *request)
 {
-	struct layout l;
+	struct match_layout l;
 	int result = layout_make(&l, m, false);
 
 	if (result == 0 && m->flags & ~PMX_QUEUED)
@@ -721,7 +721,7 @@ receive_checked(struct pmx_context *ctx, const struct pmx_matched *m, pmx_reques
 
 	if (i == NO_REQUEST)
 		return -EAGAIN;
-	struct request *r = &x->requests[i];
+	struct match_request *r = &x->requests[i];
 	pmx_request id = request_id(x, i);
 
 	request_told(r, m, request != NULL);
@@ -755,7 +755,7 @@ pmx_irecv(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *req
 
 	if (unlikely(i == NO_REQUEST))
 		return -EAGAIN;
-	struct request *r = &x->requests[i];
+	struct match_request *r = &x->requests[i];
 
 	request_told(r, m, true);
 	r->layout.data = m->data;
@@ -821,8 +821,8 @@ pmx_improbe(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *m
 int
 pmx_imrecv(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *message)
 {
-	struct request *r = request_of(ctx->match, *message);
-	struct layout l;
+	struct match_request *r = request_of(ctx->match, *message);
+	struct match_layout l;
 	int result = layout_make(&l, m, false);
 
 	if (r == NULL || r->state != REQUEST_TAKEN || m->flags & ~PMX_QUEUED || result != 0)
@@ -838,7 +838,7 @@ pmx_imrecv(struct pmx_context *ctx, const struct pmx_matched *m, pmx_request *me
 int
 pmx_cancel(struct pmx_context *ctx, pmx_request request)
 {
-	struct request *r = request_of(ctx->match, request);
+	struct match_request *r = request_of(ctx->match, request);
 
 	if (r == NULL)
 		return request == 0 ? -EINPROGRESS : -EINVAL;

@@ -25,7 +25,7 @@ enum request_state {
 	REQUEST_ENDED,
 };
 
-struct request {
+struct match_request {
 	uint32_t uses;
 	uint32_t next;   /* next in its list: free, match.starting, sent, or ended */
 	uint8_t state;   /* enum request_state */
@@ -40,7 +40,7 @@ struct request {
 	uint8_t answer;  /* enum receive_result, 0: none yet */
 	struct pmx_status status;
 	uint64_t cookie; /* PMX_QUEUED */
-	struct layout layout;
+	struct match_layout layout;
 	uint8_t *staging; /* the message in one piece if the layout is not; malloc()ed */
 	uint64_t staged;  /* its bytes */
 	pmx_send_id sent;
@@ -48,20 +48,20 @@ struct request {
 	struct match_message taken;
 };
 
-struct list {
+struct match_list {
 	uint32_t head, tail;
 };
 
 struct match {
 	struct match_queue queue; /* used when this thread matches */
 	bool by_engine;
-	struct request *requests; /* array of max; memory is touched only as needed */
+	struct match_request *requests; /* array of max; memory is touched only as needed */
 	uint32_t max, used, free, live;
-	uint32_t receive_max; /* receives leave the others to sends and probes */
-	struct list starting; /* requests that wait for a place for their transfer, or for room in
-			       * the submission ring */
-	struct list sent;     /* REQUEST_SENT */
-	struct list ended;    /* REQUEST_ENDED, PMX_QUEUED: for pmx_poll_ended() */
+	uint32_t receive_max;       /* receives leave the others to sends and probes */
+	struct match_list starting; /* requests that wait for a place for their transfer, or for
+				     * room in the submission ring */
+	struct match_list sent;     /* REQUEST_SENT */
+	struct match_list ended;    /* REQUEST_ENDED, PMX_QUEUED: for pmx_poll_ended() */
 	uint32_t offers, offers_max, expected_max; /* expected_max: also of PMX_EXPECTED */
 	uint32_t eager_max;          /* longest message that is sent eagerly (copied), bytes */
 	uint32_t eager_most;         /* rendezvous = auto: upper limit of eager_max; otherwise 0 */
@@ -77,7 +77,7 @@ struct match {
 };
 
 static inline void
-list_append(struct match *x, struct list *l, uint32_t i)
+list_append(struct match *x, struct match_list *l, uint32_t i)
 {
 	x->requests[i].next = NO_REQUEST;
 	if (l->head == NO_REQUEST)
@@ -89,7 +89,7 @@ list_append(struct match *x, struct list *l, uint32_t i)
 
 /* Note how the caller is told of the end of what m describes. wanted: it wants a request. */
 static inline void
-request_told(struct request *r, const struct pmx_matched *m, bool wanted)
+request_told(struct match_request *r, const struct pmx_matched *m, bool wanted)
 {
 	r->queued = (m->flags & PMX_QUEUED) != 0;
 	r->quiet = !wanted && !r->queued;
@@ -108,7 +108,7 @@ request_take(struct match *x)
 		i = x->used++;
 	else
 		return NO_REQUEST;
-	struct request *r = &x->requests[i];
+	struct match_request *r = &x->requests[i];
 
 	r->quiet = r->queued = false;
 	r->was_posted = false;
@@ -131,7 +131,7 @@ request_take_receive(struct match *x)
 static inline void
 request_free(struct match *x, uint32_t i)
 {
-	struct request *r = &x->requests[i];
+	struct match_request *r = &x->requests[i];
 
 	r->state = REQUEST_FREE;
 	r->uses++;
@@ -141,7 +141,7 @@ request_free(struct match *x, uint32_t i)
 }
 
 static inline void
-request_end(struct pmx_context *ctx, struct request *r, int error)
+request_end(struct pmx_context *ctx, struct match_request *r, int error)
 {
 	struct match *x = ctx->match;
 
@@ -176,13 +176,13 @@ void lent_request_ends(struct pmx_context *ctx, uint32_t index, const struct pmx
 /* request.c */
 /* Copy a whole message of len bytes, in one piece at `bytes`, to its place. Return 0, or the error
  * that pmx_test() reports. */
-int receive_place(struct request *r, const uint8_t *bytes, uint64_t len);
+int receive_place(struct match_request *r, const uint8_t *bytes, uint64_t len);
 /* End a receive after its bytes have been placed, and update its twin if it has one. */
-void receive_complete(struct pmx_context *ctx, struct request *r, int error);
+void receive_complete(struct pmx_context *ctx, struct match_request *r, int error);
 /* Return whether the engine writes the message's bytes directly to their place; otherwise it writes
  * them into `staging`. */
 static inline bool
-is_direct(const struct layout *l)
+is_direct(const struct match_layout *l)
 {
 	return layout_is_plain(l) || (l->part != NULL && l->part->kind == PMX_PART_TWIN);
 }
@@ -218,9 +218,9 @@ void ring_receive(struct pmx_context *ctx, uint32_t i, const struct match_want *
  * has it now; 0: there is none; -ENOBUFS. */
 int ring_probe(struct pmx_context *ctx, const struct match_want *want, struct pmx_status *status,
 	uint32_t take);
-void ring_receive_taken(struct pmx_context *ctx, struct request *r);
-bool ring_cancel(struct pmx_context *ctx, struct request *r);
-void ring_fetched(struct pmx_context *ctx, struct request *r, uint8_t error);
+void ring_receive_taken(struct pmx_context *ctx, struct match_request *r);
+bool ring_cancel(struct pmx_context *ctx, struct match_request *r);
+void ring_fetched(struct pmx_context *ctx, struct match_request *r, uint8_t error);
 
 /* Give entries that are no longer needed back to the engine, when there are enough of them. */
 static inline void
@@ -247,7 +247,7 @@ ring_receive_only(struct pmx_context *ctx, const struct lhs_entry *e)
 	struct match *x = ctx->match;
 	struct match_posted *p = &x->queue.posted;
 	const struct match_receive *posted = &p->receives[p->only];
-	struct request *r = &x->requests[posted->handle];
+	struct match_request *r = &x->requests[posted->handle];
 	uint32_t len = e->len - (uint32_t)sizeof(struct wire_match), bulk = e->bulk;
 	uint64_t head, tag;
 
@@ -287,12 +287,12 @@ int offload_progress(struct pmx_context *ctx);
 int offload_receive(struct pmx_context *ctx, uint32_t i);
 int offload_probe(struct pmx_context *ctx, const struct match_want *want, struct pmx_status *status,
 	uint32_t i, bool take);
-int offload_receive_taken(struct pmx_context *ctx, struct request *r);
-bool offload_cancel(struct pmx_context *ctx, struct request *r);
+int offload_receive_taken(struct pmx_context *ctx, struct match_request *r);
+bool offload_cancel(struct pmx_context *ctx, struct match_request *r);
 void offload_results(struct pmx_context *ctx, const struct completion *c);
 
 /* Return the request of that number, or NULL if it has been freed. */
-static inline struct request *
+static inline struct match_request *
 request_of(struct match *x, pmx_request id)
 {
 	uint32_t i = (uint32_t)id - 1;

@@ -8,9 +8,9 @@
 #include "match/client/match.h"
 
 int
-receive_place(struct request *r, const uint8_t *bytes, uint64_t len)
+receive_place(struct match_request *r, const uint8_t *bytes, uint64_t len)
 {
-	const struct layout *l = &r->layout;
+	const struct match_layout *l = &r->layout;
 	struct cursor c;
 
 	if (unlikely(r->flags & WIRE_M_RUNS)) {
@@ -23,9 +23,9 @@ receive_place(struct request *r, const uint8_t *bytes, uint64_t len)
 }
 
 void
-receive_complete(struct pmx_context *ctx, struct request *r, int error)
+receive_complete(struct pmx_context *ctx, struct match_request *r, int error)
 {
-	const struct layout *l = &r->layout;
+	const struct match_layout *l = &r->layout;
 
 	if (l->part != NULL && l->part->kind == PMX_PART_TWIN && (error == 0 || error == -EMSGSIZE))
 		memcpy(l->part->twin, l->data, l->len);

@@ -63,7 +63,8 @@ ring_close(struct pmx_context *ctx)
 /* Copy a message to its place, as receive_place(), but from bulk buffers, whose first `head` bytes
  * are skipped. */
 static int
-place_bulk(struct pmx_context *ctx, struct request *r, const struct pmx_message *msg, uint32_t head)
+place_bulk(struct pmx_context *ctx, struct match_request *r, const struct pmx_message *msg,
+	uint32_t head)
 {
 	struct pmx_segment seg = {0};
 	struct cursor c;
@@ -100,7 +101,7 @@ message_of(const struct pmx_context *ctx, const struct lhs_entry *e, struct pmx_
 }
 
 static void
-eager_bulk(struct pmx_context *ctx, struct request *r, const struct match_message *m)
+eager_bulk(struct pmx_context *ctx, struct match_request *r, const struct match_message *m)
 {
 	const struct lhs_entry *e = m->entry;
 	const uint32_t head = wire_match_head(r->flags), len = e->len - head;
@@ -142,7 +143,7 @@ static bool
 fetch(struct pmx_context *ctx, uint32_t i)
 {
 	struct match *x = ctx->match;
-	struct request *r = &x->requests[i];
+	struct match_request *r = &x->requests[i];
 	struct pmx_transfer t = {
 		.peer = r->status.source,
 		.key = r->offer,
@@ -179,7 +180,7 @@ start(struct pmx_context *ctx)
 
 /* Take the offer that a receive has matched. front: the message. */
 static void
-take_offer(struct pmx_context *ctx, struct request *r, const uint8_t *front)
+take_offer(struct pmx_context *ctx, struct match_request *r, const uint8_t *front)
 {
 	struct match *x = ctx->match;
 	uint32_t i = (uint32_t)(r - x->requests);
@@ -217,7 +218,7 @@ take_offer(struct pmx_context *ctx, struct request *r, const uint8_t *front)
 }
 
 void
-ring_fetched(struct pmx_context *ctx, struct request *r, uint8_t error)
+ring_fetched(struct pmx_context *ctx, struct match_request *r, uint8_t error)
 {
 	int result = r->status.error != 0 ? r->status.error : -(int)error;
 
@@ -233,7 +234,7 @@ ring_fetched(struct pmx_context *ctx, struct request *r, uint8_t error)
 
 /* End a receive with the bytes of an eager message, which are in one piece. */
 static inline void
-receive_bytes(struct pmx_context *ctx, struct request *r, const uint8_t *bytes, uint32_t len)
+receive_bytes(struct pmx_context *ctx, struct match_request *r, const uint8_t *bytes, uint32_t len)
 {
 	if (unlikely(!layout_is_plain(&r->layout) || len > r->layout.len ||
 		    r->flags & WIRE_M_RUNS)) {
@@ -249,7 +250,7 @@ receive_bytes(struct pmx_context *ctx, struct request *r, const uint8_t *bytes, 
 
 /* Give the message to the request. */
 static void
-receive(struct pmx_context *ctx, struct request *r, const struct match_message *m)
+receive(struct pmx_context *ctx, struct match_request *r, const struct match_message *m)
 {
 	struct match *x = ctx->match;
 	const struct lhs_entry *e = m->entry;
@@ -350,7 +351,7 @@ struct aside {
 
 /* Give the message of a pair to the request. */
 static void
-receive_aside(struct pmx_context *ctx, struct request *r, const struct aside *a)
+receive_aside(struct pmx_context *ctx, struct match_request *r, const struct aside *a)
 {
 	const uint8_t *front = a->entry + LHS_ENVELOPE_BYTES, *bytes = a->bytes;
 	const struct wire_match *h = (const struct wire_match *)front;
@@ -633,7 +634,7 @@ void
 ring_receive(struct pmx_context *ctx, uint32_t i, const struct match_want *want)
 {
 	struct match *x = ctx->match;
-	struct request *r = &x->requests[i];
+	struct match_request *r = &x->requests[i];
 	struct match_message message;
 	uint32_t found = match_queue_find(&x->queue, want, &message);
 
@@ -683,7 +684,7 @@ ring_probe(struct pmx_context *ctx, const struct match_want *want, struct pmx_st
 }
 
 void
-ring_receive_taken(struct pmx_context *ctx, struct request *r)
+ring_receive_taken(struct pmx_context *ctx, struct match_request *r)
 {
 	const struct match_message taken = r->taken;
 
@@ -693,7 +694,7 @@ ring_receive_taken(struct pmx_context *ctx, struct request *r)
 }
 
 bool
-ring_cancel(struct pmx_context *ctx, struct request *r)
+ring_cancel(struct pmx_context *ctx, struct match_request *r)
 {
 	return match_posted_cancel(&ctx->match->queue.posted, r->posted);
 }

@@ -8,7 +8,7 @@
 
 /* Take the result of a request that has ended, and free the request. */
 static int
-finish(struct match *x, struct request *r, pmx_request *request, struct pmx_status *status)
+finish(struct match *x, struct match_request *r, pmx_request *request, struct pmx_status *status)
 {
 	int error = r->status.error;
 
@@ -22,7 +22,7 @@ finish(struct match *x, struct request *r, pmx_request *request, struct pmx_stat
 static inline bool
 has_ended(struct match *x, pmx_request id)
 {
-	const struct request *r = request_of(x, id);
+	const struct match_request *r = request_of(x, id);
 
 	return r == NULL || r->state == REQUEST_ENDED || r->state == REQUEST_TAKEN;
 }
@@ -41,7 +41,7 @@ pmx_test(struct pmx_context *ctx, pmx_request *request, struct pmx_status *statu
 {
 	if (*request == 0)
 		return 1;
-	struct request *r = request_of(ctx->match, *request);
+	struct match_request *r = request_of(ctx->match, *request);
 
 	if (unlikely(r == NULL || r->state == REQUEST_TAKEN || r->queued))
 		return -EINVAL;
@@ -71,7 +71,7 @@ pmx_test_any(struct pmx_context *ctx, pmx_request *requests, unsigned n, unsigne
 		for (unsigned i = 0; i < n; i++) {
 			if (requests[i] == 0)
 				continue;
-			struct request *r = request_of(ctx->match, requests[i]);
+			struct match_request *r = request_of(ctx->match, requests[i]);
 
 			if (r == NULL || r->state == REQUEST_TAKEN || r->state == REQUEST_ENDED) {
 				*index = i;
@@ -124,7 +124,7 @@ pmx_poll_ended(struct pmx_context *ctx, struct pmx_ended *ended, unsigned n)
 	if (x->ended.head == NO_REQUEST)
 		result = match_progress(ctx);
 	for (uint32_t i; k < n && (i = x->ended.head) != NO_REQUEST; k++) {
-		struct request *r = &x->requests[i];
+		struct match_request *r = &x->requests[i];
 
 		x->ended.head = r->next;
 		ended[k] = (struct pmx_ended){r->cookie, r->status};

@@ -40,7 +40,7 @@ enum receive_state {
 	RECEIVE_HOLDS, /* it holds a message that was taken */
 };
 
-struct receive {
+struct engine_receive {
 	struct bytes local;
 	struct match_message message; /* HOLDS */
 	uint64_t tag, len;            /* of the message */
@@ -66,8 +66,8 @@ struct matching {
 	struct match_queue queue;
 	uint8_t *ring;
 	uint64_t ring_bytes;
-	_Atomic uint32_t given;   /* entries given back to the writer: inlet.read */
-	struct receive *receives; /* array of max */
+	_Atomic uint32_t given;          /* entries given back to the writer: inlet.read */
+	struct engine_receive *receives; /* array of max */
 	uint32_t max;
 	uint32_t ready_head, ready_tail;
 	uint32_t uses;          /* counts the transfers begun here, from a random number
@@ -181,7 +181,7 @@ tell(struct engine *e, struct channel *ch, uint32_t index, enum receive_result r
 	uint8_t error)
 {
 	struct matching *x = matcher_of(ch);
-	const struct receive *r = &x->receives[index];
+	const struct engine_receive *r = &x->receives[index];
 
 	if (unlikely(x->results_tail - x->results_head > x->results_mask)) {
 		ch->bad++; /* the client asks, but does not take the answers */
@@ -205,7 +205,7 @@ tell(struct engine *e, struct channel *ch, uint32_t index, enum receive_result r
 }
 
 static void
-end(struct engine *e, struct channel *ch, struct receive *r, uint8_t error)
+end(struct engine *e, struct channel *ch, struct engine_receive *r, uint8_t error)
 {
 	r->state = RECEIVE_FREE;
 	tell(e, ch, (uint32_t)(r - matcher_of(ch)->receives), RECEIVE_ENDED,
@@ -260,7 +260,7 @@ done_with(struct engine *e, struct channel *ch, const struct match_message *m)
 /* Copy the bytes of an eager message behind its head, as many as fit, to their place. 0, or
  * EFAULT. */
 static uint8_t
-place(struct engine *e, const struct channel *ch, const struct receive *r,
+place(struct engine *e, const struct channel *ch, const struct engine_receive *r,
 	const struct lhs_entry *entry)
 {
 	const uint32_t head = wire_match_head(r->flags);
@@ -316,7 +316,7 @@ message_failed(struct engine *e, struct channel *ch, const struct send_slot *s,
 }
 
 static bool
-fetch(struct engine *e, struct channel *ch, struct receive *r)
+fetch(struct engine *e, struct channel *ch, struct engine_receive *r)
 {
 	struct matching *x = matcher_of(ch);
 	const struct rma_fetch f = {
@@ -347,7 +347,7 @@ fetch_ready(struct engine *e, struct channel *ch)
 	struct matching *x = matcher_of(ch);
 
 	while (x->ready_head != NO_RECEIVE) {
-		struct receive *r = &x->receives[x->ready_head];
+		struct engine_receive *r = &x->receives[x->ready_head];
 
 		if (!fetch(e, ch, r))
 			return;
@@ -362,7 +362,8 @@ fetched(struct engine *e, struct channel *ch, uint32_t number, uint8_t error)
 {
 	if (matcher_of(ch) == NULL)
 		return; /* the client matches */
-	struct receive *r = number != RMA_NO_COOKIE ? &matcher_of(ch)->receives[number] : NULL;
+	struct engine_receive *r = number != RMA_NO_COOKIE ? &matcher_of(ch)->receives[number]
+							   : NULL;
 
 	if (r != NULL && r->state == RECEIVE_FETCHES)
 		end(e, ch, r, error);
@@ -372,7 +373,7 @@ fetched(struct engine *e, struct channel *ch, uint32_t number, uint8_t error)
 /* ------------------------------------------------------------------ a receive has a message */
 
 static void
-describe(struct receive *r, const struct match_message *m)
+describe(struct engine_receive *r, const struct match_message *m)
 {
 	r->source = m->key.source;
 	r->tag = m->key.tag;
@@ -389,7 +390,8 @@ describe(struct receive *r, const struct match_message *m)
 }
 
 static void
-take_offer(struct engine *e, struct channel *ch, struct receive *r, const struct match_message *m)
+take_offer(struct engine *e, struct channel *ch, struct engine_receive *r,
+	const struct match_message *m)
 {
 	struct matching *x = matcher_of(ch);
 	struct wire_offer offer;
@@ -410,8 +412,8 @@ take_offer(struct engine *e, struct channel *ch, struct receive *r, const struct
 
 /* Give a message to a receive. taken: the client knows what it is, and has a place for it. */
 static void
-receive(struct engine *e, struct channel *ch, struct receive *r, const struct match_message *m,
-	bool taken)
+receive(struct engine *e, struct channel *ch, struct engine_receive *r,
+	const struct match_message *m, bool taken)
 {
 	const struct wire_match *h = (const struct wire_match *)m->entry->front;
 
@@ -486,7 +488,7 @@ match_landed(struct engine *e)
 /* ------------------------------------------------------------------ what the client asks */
 
 static bool
-set_local(struct channel *ch, struct receive *r, const struct submission *s)
+set_local(struct channel *ch, struct engine_receive *r, const struct submission *s)
 {
 	r->local =
 		(struct bytes){.space = &ch->space, .at = s->receive.local, .len = s->receive.len};
@@ -505,7 +507,7 @@ set_local(struct channel *ch, struct receive *r, const struct submission *s)
 
 /* Post, probe or take: find the oldest waiting message that matches, if there is one. */
 static void
-look_for(struct engine *e, struct channel *ch, struct receive *r, const struct submission *s)
+look_for(struct engine *e, struct channel *ch, struct engine_receive *r, const struct submission *s)
 {
 	struct matching *x = matcher_of(ch);
 	const struct match_want want = {s->receive.comm, s->receive.source, s->receive.tag,
@@ -555,7 +557,8 @@ static bool
 receive_submit(struct engine *e, struct channel *ch, const struct submission *s)
 {
 	struct matching *x = matcher_of(ch);
-	struct receive *r = s->receive.index < x->max ? &x->receives[s->receive.index] : NULL;
+	struct engine_receive *r = s->receive.index < x->max ? &x->receives[s->receive.index]
+							     : NULL;
 
 	if (r == NULL)
 		return false;
@@ -603,7 +606,7 @@ match_memory_gone(struct engine *e, struct channel *ch, const struct memory *m)
 	if (!ch->engine_matches)
 		return;
 	for (uint32_t i = 0; i < x->max; i++) {
-		struct receive *r = &x->receives[i];
+		struct engine_receive *r = &x->receives[i];
 
 		if (r->local.memory != m)
 			continue;

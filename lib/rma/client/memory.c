@@ -64,7 +64,7 @@ forget_piece(struct pmx_context *ctx, uint32_t number)
 
 /* Return whether a piece is adopted memory that was unmapped or moved since. */
 static bool
-is_gone(const struct pmx_context *ctx, const struct piece *p)
+is_gone(const struct pmx_context *ctx, const struct rma_piece *p)
 {
 	if (p->watched < 0)
 		return false;
@@ -96,7 +96,7 @@ piece_of(struct pmx_context *ctx, const void *addr, uint64_t len)
 	const uint8_t *a = addr;
 
 	for (uint32_t i = 0; i < rma->pieces_used; i++) {
-		const struct piece *p = &rma->pieces[i];
+		const struct rma_piece *p = &rma->pieces[i];
 
 		if (p->addr == NULL || a >= p->addr + p->len ||
 			(a < p->addr && len <= (uint64_t)(p->addr - a)))
@@ -131,7 +131,7 @@ share(struct pmx_context *ctx, int fd, void *at, uint64_t len, int watched)
 	if (result != 0)
 		return result;
 	STEP();
-	rma->pieces[number] = (struct piece){at, len, watched};
+	rma->pieces[number] = (struct rma_piece){at, len, watched};
 	if (number >= rma->pieces_used)
 		rma->pieces_used = number + 1;
 	return 0;
@@ -176,7 +176,7 @@ pmx_free(struct pmx_context *ctx, void *addr)
 	struct client_rma *rma = ctx->rma;
 
 	for (uint32_t i = 0; addr != NULL && i < rma->pieces_used; i++) {
-		const struct piece p = rma->pieces[i];
+		const struct rma_piece p = rma->pieces[i];
 
 		if (p.addr != addr || p.watched >= 0)
 			continue;
@@ -194,7 +194,7 @@ pmx_free(struct pmx_context *ctx, void *addr)
 
 /* Unmap a piece if it is in that table, and remove it. Return false if it is not there. */
 static bool
-unmap_from(struct piece *pieces, const void *addr)
+unmap_from(struct rma_piece *pieces, const void *addr)
 {
 	for (uint32_t i = 0; i < MEMORIES_MAX; i++) {
 		if (pieces[i].addr != addr || pieces[i].watched >= 0)
@@ -281,7 +281,7 @@ adopt_pages(struct pmx_context *ctx, uint64_t at, uint64_t len)
 
 /* Replace a piece by new pages, huge or not, and share them. Return whether they are shared. */
 static bool
-copy_and_share(struct pmx_context *ctx, const struct piece *p, bool huge)
+copy_and_share(struct pmx_context *ctx, const struct rma_piece *p, bool huge)
 {
 	uint64_t len = p->len;
 	void *pages;
@@ -304,7 +304,7 @@ copy_and_share(struct pmx_context *ctx, const struct piece *p, bool huge)
  * kept no descriptor of them. If that fails, the piece is the application's alone until the next
  * time. */
 static void
-share_again(struct pmx_context *ctx, const struct piece *p)
+share_again(struct pmx_context *ctx, const struct rma_piece *p)
 {
 	struct client_rma *rma = ctx->rma;
 	bool huge = (((uintptr_t)p->addr | p->len) & (PAGES_HUGE - 1)) == 0;
@@ -328,7 +328,7 @@ static void
 memory_rejoin(struct pmx_context *ctx)
 {
 	struct client_rma *rma = ctx->rma;
-	struct piece before[2 * MEMORIES_MAX];
+	struct rma_piece before[2 * MEMORIES_MAX];
 
 	memcpy(before, rma->pieces, sizeof(rma->pieces));
 	memcpy(before + MEMORIES_MAX, rma->unshared, sizeof(rma->unshared));
@@ -542,7 +542,7 @@ memory_leave(struct pmx_context *ctx)
 		let_go(ctx, r);
 	}
 	for (uint32_t i = 0; i < rma->pieces_used; i++) {
-		const struct piece *p = &rma->pieces[i];
+		const struct rma_piece *p = &rma->pieces[i];
 
 		if (p->addr != NULL && p->watched >= 0)
 			/* the memory itself stays with the application */
@@ -560,7 +560,7 @@ memory_close(struct pmx_context *ctx)
 		return;
 	memory_leave(ctx);
 	for (uint32_t i = 0; i < rma->pieces_used; i++) {
-		const struct piece *p = &rma->pieces[i];
+		const struct rma_piece *p = &rma->pieces[i];
 
 		if (p->addr != NULL && p->watched < 0)
 			munmap(p->addr, p->len);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum slot_state {
+enum pin_slot_state {
 	SLOT_FREE,
 	SLOT_LIVE,    /* an entry: in `order`, and can be found */
 	SLOT_FORWARD, /* merged: slot `link` has its pages, and holds a reference for each one of
@@ -14,20 +14,20 @@ enum slot_state {
 		       * referenced once */
 };
 
-struct slot {
+struct pin_slot {
 	uint64_t begin, end; /* LIVE: page aligned */
 	uint64_t used;       /* LIVE: last use, by pin_cache.clock */
 	uint32_t refs;
 	uint32_t link;       /* see above; FREE: next free */
 	uint32_t next_piece; /* next piece of the STALE slot that holds this one */
-	uint8_t state;       /* enum slot_state */
+	uint8_t state;       /* enum pin_slot_state */
 };
 
 struct pin_cache {
 	struct pin_cache_config cfg;
 	struct pin_cache_stat stat;
 	uint64_t clock;
-	struct slot *slots;
+	struct pin_slot *slots;
 	uint64_t *begins;    /* of LIVE slots, ascending */
 	uint32_t *order;     /* ... and their slots */
 	uint32_t count;      /* of LIVE slots */
@@ -62,7 +62,7 @@ slots_ready(struct pin_cache *c, uint32_t n)
 		have++;
 	if (have == n)
 		return true;
-	struct slot *slots = realloc(c->slots, more * sizeof(*slots));
+	struct pin_slot *slots = realloc(c->slots, more * sizeof(*slots));
 
 	c->slots = slots ? slots : c->slots;
 	uint64_t *begins = realloc(c->begins, more * sizeof(*begins));
@@ -74,7 +74,7 @@ slots_ready(struct pin_cache *c, uint32_t n)
 	if (!slots || !begins || !order)
 		return false;
 	for (uint32_t i = c->slot_count; i < more; i++) {
-		slots[i] = (struct slot){.link = c->slot_free};
+		slots[i] = (struct pin_slot){.link = c->slot_free};
 		c->slot_free = i;
 	}
 	c->slot_count = more;
@@ -87,7 +87,7 @@ slot_take(struct pin_cache *c, uint64_t begin, uint64_t end)
 	uint32_t i = c->slot_free;
 
 	c->slot_free = c->slots[i].link;
-	c->slots[i] = (struct slot){
+	c->slots[i] = (struct pin_slot){
 		.begin = begin,
 		.end = end,
 		.link = PIN_NONE,
@@ -182,7 +182,7 @@ evict_one(struct pin_cache *c, uint64_t begin, uint64_t end)
 	bool best_overlaps = true;
 
 	for (uint32_t i = 0; i < c->count; i++) {
-		const struct slot *s = &c->slots[c->order[i]];
+		const struct pin_slot *s = &c->slots[c->order[i]];
 		bool overlaps = s->begin < end && s->end > begin;
 
 		if (s->refs)
@@ -251,13 +251,13 @@ merge(struct pin_cache *c, uint64_t begin, uint64_t end)
 	uint32_t first = first_after(c, begin), last = first, slot;
 
 	while (last < c->count && c->begins[last] < end) {
-		const struct slot *s = &c->slots[c->order[last++]];
+		const struct pin_slot *s = &c->slots[c->order[last++]];
 
 		begin = s->begin < begin ? s->begin : begin;
 		end = s->end > end ? s->end : end;
 	}
 	if (first > 0) {
-		const struct slot *s = &c->slots[c->order[first - 1]];
+		const struct pin_slot *s = &c->slots[c->order[first - 1]];
 
 		if (s->end == begin && end - s->begin <= c->cfg.merge_bytes) {
 			begin = s->begin;
@@ -265,7 +265,7 @@ merge(struct pin_cache *c, uint64_t begin, uint64_t end)
 		}
 	}
 	if (last < c->count && c->begins[last] == end) {
-		const struct slot *s = &c->slots[c->order[last]];
+		const struct pin_slot *s = &c->slots[c->order[last]];
 
 		if (s->end - begin <= c->cfg.merge_bytes) {
 			end = s->end;
@@ -274,7 +274,7 @@ merge(struct pin_cache *c, uint64_t begin, uint64_t end)
 	}
 	slot = slot_take(c, begin, end);
 	for (uint32_t i = first; i < last; i++) {
-		struct slot *s = &c->slots[c->order[i]];
+		struct pin_slot *s = &c->slots[c->order[i]];
 
 		if (s->refs == 0) {
 			slot_give(c, c->order[i]);
@@ -298,7 +298,7 @@ find(struct pin_cache *c, uint64_t addr, uint64_t end, uint32_t *ref)
 
 	if (i == 0)
 		return false;
-	struct slot *s = &c->slots[c->order[i - 1]];
+	struct pin_slot *s = &c->slots[c->order[i - 1]];
 
 	if (end > s->end)
 		return false;
@@ -367,7 +367,7 @@ static void
 release(struct pin_cache *c, uint32_t ref)
 {
 	while (ref != PIN_NONE) {
-		struct slot *s = &c->slots[ref];
+		struct pin_slot *s = &c->slots[ref];
 		uint32_t next = PIN_NONE;
 
 		s->refs--;
@@ -394,7 +394,7 @@ release(struct pin_cache *c, uint32_t ref)
 void
 pin_cache_put(struct pin_cache *c, uint32_t ref)
 {
-	struct slot *s = &c->slots[ref];
+	struct pin_slot *s = &c->slots[ref];
 
 	c->stat.in_use--;
 	if (__builtin_expect(s->state == SLOT_LIVE && (s->refs > 1 || idle_stays(c)), 1))
@@ -445,7 +445,7 @@ pin_cache_invalidate(struct pin_cache *c, uint64_t addr, uint64_t len, bool gone
 		if (at == c->count || c->begins[at] >= end)
 			return;
 		uint32_t slot = c->order[at];
-		struct slot s = c->slots[slot];
+		struct pin_slot s = c->slots[slot];
 		uint64_t from = s.begin > begin ? s.begin : begin, to = s.end < end ? s.end : end;
 
 		order_remove(c, at, 1);

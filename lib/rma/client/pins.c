@@ -36,12 +36,12 @@
 
 #define NEWS 1024 /* places for ranges that were found and not taken yet; a power of two */
 
-struct range {
+struct pin_range {
 	uint64_t addr, len;
 };
 
 struct news {
-	struct range at;
+	struct pin_range at;
 	bool moved; /* locked pages may have been moved to there */
 };
 
@@ -49,7 +49,7 @@ struct news {
  * only under both locks. */
 struct watched {
 	struct channel_shm *shm; /* NULL: the place is free */
-	struct range at;
+	struct pin_range at;
 	uint32_t ref; /* reference that keeps it pinned; PIN_NONE: adopted */
 	bool doubted; /* pmx_invalidate() was called for it: invalidate it when the registration
 		       * ends */

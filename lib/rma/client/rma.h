@@ -11,7 +11,7 @@
 #include "rma/part.h"
 
 /* Memory of pmx_alloc(), or adopted. */
-struct piece {
+struct rma_piece {
 	uint8_t *addr; /* NULL: the place is free */
 	uint64_t len;
 	int watched; /* adopted memory: index of shm->revoked; otherwise -1 */
@@ -94,10 +94,10 @@ struct client_rma {
 	uint32_t kept_events_head, kept_events_tail;
 	bool no_kernel; /* the engine can reach only memory that it has mapped */
 	struct bounce bounces[BOUNCE_USERS][BOUNCES_MAX];
-	struct piece pieces[MEMORIES_MAX];   /* by the engine's number */
-	struct piece unshared[MEMORIES_MAX]; /* pieces that the current engine did not map */
-	uint32_t pieces_used;                /* one past the highest */
-	bool sweep;                          /* an adopted piece is gone: see pieces_sweep() */
+	struct rma_piece pieces[MEMORIES_MAX];   /* by the engine's number */
+	struct rma_piece unshared[MEMORIES_MAX]; /* pieces that the current engine did not map */
+	uint32_t pieces_used;                    /* one past the highest */
+	bool sweep;                              /* an adopted piece is gone: see pieces_sweep() */
 	struct registration *registrations;
 	uint32_t ticket; /* ticket of the last registration */
 	struct {
