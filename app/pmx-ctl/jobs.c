@@ -14,19 +14,11 @@
 
 #include <pmx/preempt.h>
 
+#include "base/clock.h"
 #include "ctl.h"
 
 #define LOOK_NS   20000 /* between looks whether a job has settled */
 #define MARGIN_NS 1000000000ll
-
-static int64_t
-now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ll + t.tv_nsec;
-}
 
 /* Connect to the primary that is meant: the one that is named, or the only one. Return 0, or the
  * exit code after saying why not. */
@@ -87,12 +79,12 @@ freeze(struct pmx_jobs *jobs, uint32_t job, uint32_t drain_us, unsigned flags,
 {
 	const struct timespec pause = {.tv_nsec = LOOK_NS};
 	const uint32_t drains = drain_us ? drain_us : PMX_DRAIN_US;
-	const int64_t until = now_ns() + 1000ll * drains + MARGIN_NS;
+	const int64_t until = clock_ns() + 1000ll * drains + MARGIN_NS;
 	int result = pmx_jobs_stop(jobs, job, drains, flags, state);
 
 	while (result == 0 &&
 		(flags & PMX_JOBS_PARK ? state->parked : state->settled) < state->stopped) {
-		if (now_ns() > until)
+		if (clock_ns() > until)
 			return -ETIMEDOUT;
 		nanosleep(&pause, NULL);
 		result = pmx_jobs_state(jobs, job, state);
@@ -157,7 +149,7 @@ change_job(const struct ctl_options *o, const struct job_command *c, const char 
 	}
 	if (connect_to(o, &jobs) != 0)
 		return 1;
-	const int64_t begin = now_ns();
+	const int64_t begin = clock_ns();
 	const unsigned flags = (o->hold ? PMX_JOBS_HOLD : 0) |
 		(o->processes ? PMX_JOBS_PROCESSES : 0) | (c->parks ? PMX_JOBS_PARK : 0);
 	const int result = c->stops ? freeze(jobs, job, o->drain_us, flags, &state)
@@ -168,7 +160,7 @@ change_job(const struct ctl_options *o, const struct job_command *c, const char 
 		pmx_jobs_close(jobs);
 		return complain("job %u: %s", job, reason(result));
 	}
-	tell(o, &state, c, now_ns() - begin);
+	tell(o, &state, c, clock_ns() - begin);
 	if (c->stops && o->hold) {
 		const struct sigaction act = {.sa_handler = interrupt};
 
@@ -240,7 +232,7 @@ obey(struct pmx_jobs *jobs, char *line)
 	const char *verb = strtok(line, " \n"), *number = strtok(NULL, " \n"),
 		   *drain = strtok(NULL, " \n"), *word;
 	uint32_t job, drain_us = 0;
-	const int64_t begin = now_ns();
+	const int64_t begin = clock_ns();
 	int result;
 
 	if (verb == NULL || number == NULL || !read_number(number, UINT32_MAX, &job) ||
@@ -265,7 +257,8 @@ obey(struct pmx_jobs *jobs, char *line)
 	if (result != 0)
 		printf("error: job %u: %s\n", job, reason(result));
 	else
-		printf("ok %u %u %" PRId64 "\n", s.contexts, s.settled, (now_ns() - begin) / 1000);
+		printf("ok %u %u %" PRId64 "\n", s.contexts, s.settled,
+			(clock_ns() - begin) / 1000);
 }
 
 int

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "ctl.h"
 
 /* {name: value} -> [{name, value, unit, meaning}] */
@@ -46,15 +47,6 @@ add_rows(struct table *t, const json_t *values, bool zeros)
 }
 
 /* ------------------------------------------------------------------ stat --watch */
-
-static double
-now_s(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 void
 sleep_s(double s)
@@ -122,12 +114,12 @@ watch(struct ctl_session *s, const struct ctl_options *o)
 {
 	char error[CTL_ERROR_MAX];
 	json_t *before = session_ask(s, "/pmx/stat", error), *after = NULL, *info;
-	double then = now_s();
+	double then = (double)clock_ns() / 1e9;
 
 	while (before != NULL) {
 		sleep_s(o->watch_s);
 		after = session_ask(s, "/pmx/stat", error);
-		double now = now_s();
+		double now = (double)clock_ns() / 1e9;
 
 		info = after ? session_ask(s, "/pmx/info", error) : NULL;
 		if (info != NULL && o->json)

@@ -29,6 +29,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "baseline.h"
 
 #define MAGIC           UINT32_C(0x504d5842) /* "PMXB" */
@@ -89,18 +90,9 @@ fail(struct baseline *b, int error, const char *format, ...)
 }
 
 static int64_t
-now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
-}
-
-static int64_t
 deadline_after(double seconds)
 {
-	return now_ns() + (int64_t)(seconds * 1e9);
+	return clock_ns() + (int64_t)(seconds * 1e9);
 }
 
 static double
@@ -130,7 +122,7 @@ wait_more(const struct baseline_session *s, uint32_t *polls)
 		return 0;
 	if (s->stop && atomic_load_explicit(s->stop, memory_order_relaxed))
 		return -ECANCELED;
-	return now_ns() > s->deadline_ns ? -ETIMEDOUT : 0;
+	return clock_ns() > s->deadline_ns ? -ETIMEDOUT : 0;
 }
 
 static bool
@@ -374,8 +366,8 @@ serve_datagram(struct baseline_session *s)
 		if (s->b->idle != BASELINE_BLOCK && polls % POLLS_PER_CLOCK != 0)
 			continue;
 		if (quiet_since == 0)
-			quiet_since = now_ns();
-		else if (now_ns() - quiet_since > UDP_QUIET_NS && client_ended(s))
+			quiet_since = clock_ns();
+		else if (clock_ns() - quiet_since > UDP_QUIET_NS && client_ended(s))
 			return 0;
 	}
 }
@@ -419,13 +411,13 @@ static int
 serve_count(struct baseline_session *s)
 {
 	struct result_hdr result;
-	int64_t ready = now_ns(), first = 0, last = 0;
+	int64_t ready = clock_ns(), first = 0, last = 0;
 	uint64_t bytes = 0, untimed = 0;
 	ssize_t k;
 
 	while ((k = s->data == s->tcp ? serve_read(s) : serve_datagram(s)) > 0) {
 		bytes += (uint64_t)k;
-		last = now_ns();
+		last = clock_ns();
 		if (first == 0) {
 			first = last;
 			untimed = bytes;
@@ -562,7 +554,7 @@ baseline_serve(struct baseline *b, const atomic_bool *stop, double seconds)
 		struct pollfd p = {.fd = fd, .events = POLLIN};
 		int tcp;
 
-		if (now_ns() > deadline) {
+		if (clock_ns() > deadline) {
 			rc = fail(b, -ETIMEDOUT,
 				"%s: %.0f s are up and no client ended the service", b->address,
 				seconds);
@@ -603,7 +595,7 @@ baseline_connect(struct baseline *b)
 			return fd;
 		rc = -errno;
 		close(fd);
-		if (now_ns() > deadline || (rc != -ECONNREFUSED && rc != -ENOENT && rc != -EINTR))
+		if (clock_ns() > deadline || (rc != -ECONNREFUSED && rc != -ENOENT && rc != -EINTR))
 			return fail(b, rc, "cannot connect to %s: %s; start the server there first",
 				b->address, strerror(-rc));
 		nanosleep(&pause, NULL);
@@ -705,7 +697,7 @@ ping_udp(struct baseline_session *s, uint64_t number, int64_t start)
 		rc = k < 0 ? wait_more(s, &polls) : 0;
 		if (rc != 0)
 			return rc;
-		if ((s->flags == 0 || polls % POLLS_PER_CLOCK == 0) && now_ns() - start > LOST_NS)
+		if ((s->flags == 0 || polls % POLLS_PER_CLOCK == 0) && clock_ns() - start > LOST_NS)
 			return 1;
 	}
 }
@@ -715,7 +707,7 @@ ping_rounds(struct baseline_session *s, uint64_t rounds, uint64_t warmup, struct
 	uint64_t *lost)
 {
 	bool udp = s->data != s->tcp;
-	const int64_t within = (int64_t)(s->b->within_s * 1e9), begin = now_ns();
+	const int64_t within = (int64_t)(s->b->within_s * 1e9), begin = clock_ns();
 	uint32_t in_a_row = 0;
 	int64_t start = begin;
 
@@ -725,7 +717,7 @@ ping_rounds(struct baseline_session *s, uint64_t rounds, uint64_t warmup, struct
 		if (within && start - begin > within && i > warmup)
 			break;
 		int rc = udp ? ping_udp(s, i, start) : ping_tcp(s);
-		int64_t end = now_ns();
+		int64_t end = clock_ns();
 
 		if (rc < 0)
 			return fail(s->b, rc, "%s %s, %u bytes: ping %lu of %lu: %s",
@@ -844,7 +836,7 @@ baseline_stream(struct baseline *b, uint32_t size_bytes, double seconds, struct 
 			break;
 		}
 		sent++;
-	} while (now_ns() < end);
+	} while (clock_ns() < end);
 	if (rc == 0)
 		rc = stream_result(&s, sent, flow);
 	session_close(&s);

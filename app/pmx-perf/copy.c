@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "perf.h"
 #include "plot/plot.h"
 
@@ -22,15 +23,6 @@ static const uint32_t offsets[] = {0, 1, 2, 4, 8, 16, 24, 32, 48, 63};
 #define OFFSETS (sizeof(offsets) / sizeof(offsets[0]))
 
 /* Return the monotonic clock in ns. No EAL runs here, so the kernel's clock is asked. */
-static double
-now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
 /* Return twice the size of the largest cache, within LEAST_BYTES and MOST_BYTES. */
 static size_t
 beyond_caches(void)
@@ -45,14 +37,14 @@ beyond_caches(void)
 static double
 copy_rate(uint8_t *to, const uint8_t *from, size_t bytes, double seconds)
 {
-	double start = now_ns(), end = start + seconds * 1e9, now;
+	double start = (double)clock_ns(), end = start + seconds * 1e9, now;
 	uint64_t n = 0;
 
 	do {
 		memcpy(to, from, bytes);
 		__asm__ volatile("" : : "r"(to) : "memory");
 		n++;
-	} while ((now = now_ns()) < end);
+	} while ((now = (double)clock_ns()) < end);
 	return (double)n * (double)bytes * 1e3 / (now - start);
 }
 

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "perf.h"
 
 #define SAMPLES     32
@@ -22,15 +23,6 @@ static struct {
 	_Alignas(64) _Atomic int64_t value;
 	_Alignas(64) _Atomic bool stop;
 } line;
-
-static double
-now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
 
 static void *
 answer(void *arg)
@@ -54,18 +46,18 @@ answer(void *arg)
 static bool
 sample(int64_t *trip, double *ns)
 {
-	double start = now_ns();
+	double start = (double)clock_ns();
 
 	for (unsigned i = 0; i < TRIPS; i++) {
 		uint64_t tries = 0;
 
 		atomic_store_explicit(&line.value, ++*trip, memory_order_release);
 		while (atomic_load_explicit(&line.value, memory_order_acquire) != -*trip) {
-			if (++tries % (1 << 20) == 0 && now_ns() - start > PATIENCE_NS)
+			if (++tries % (1 << 20) == 0 && (double)clock_ns() - start > PATIENCE_NS)
 				return false;
 		}
 	}
-	*ns = (now_ns() - start) / TRIPS;
+	*ns = ((double)clock_ns() - start) / TRIPS;
 	return true;
 }
 

@@ -9,21 +9,13 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "rma/client/pin_cache.h"
 #include "perf.h"
 
 #define PAGE 4096u
 
 /* Return the monotonic clock in ns. No EAL runs here, so the kernel's clock is asked. */
-static double
-now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
 static int
 lock_pages(void *arg, uint64_t addr, uint64_t len)
 {
@@ -46,14 +38,14 @@ miss_ns(struct pin_cache *c, uint8_t *memory, uint64_t pages)
 	double best = INFINITY;
 
 	for (unsigned i = 0; i < 200; i++) {
-		double start = now_ns();
+		double start = (double)clock_ns();
 		uint32_t ref;
 
 		if (pin_cache_get(c, (uintptr_t)memory, pages * PAGE, &ref) != 0)
 			return NAN;
 		pin_cache_put(c, ref);
 		pin_cache_flush(c);
-		double ns = now_ns() - start;
+		double ns = (double)clock_ns() - start;
 
 		best = ns < best ? ns : best;
 	}
@@ -73,7 +65,7 @@ hit_ns(struct pin_cache *c, uint8_t *memory, unsigned regions)
 		pin_cache_put(c, ref);
 	}
 	for (unsigned k = 0; k < 5; k++) {
-		double start = now_ns();
+		double start = (double)clock_ns();
 
 		for (unsigned i = 0; i < rounds; i++) {
 			x = x * 1664525u + 1013904223u;
@@ -81,7 +73,7 @@ hit_ns(struct pin_cache *c, uint8_t *memory, unsigned regions)
 				&ref);
 			pin_cache_put(c, ref);
 		}
-		double ns = (now_ns() - start) / rounds;
+		double ns = ((double)clock_ns() - start) / rounds;
 
 		best = ns < best ? ns : best;
 	}

@@ -12,6 +12,7 @@
 
 #include <rte_cycles.h>
 
+#include "base/clock.h"
 #include "perf.h"
 
 /* The two sides are started one after the other, by people or scripts. */
@@ -120,22 +121,20 @@ uint64_t
 perf_hz(void)
 {
 	static uint64_t hz;
-	struct timespec a, b, wait = {.tv_nsec = 20000000};
+	struct timespec wait = {.tv_nsec = 20000000};
 
 	if (hz != 0)
 		return hz;
 	hz = rte_get_tsc_hz();
 	if (hz != 0)
 		return hz;
-	clock_gettime(CLOCK_MONOTONIC, &a);
+	const int64_t begin = clock_ns();
 	uint64_t start = rte_rdtsc();
 
 	nanosleep(&wait, NULL);
-	clock_gettime(CLOCK_MONOTONIC, &b);
-	uint64_t ticks = rte_rdtsc() - start;
-	double ns = (double)(b.tv_sec - a.tv_sec) * 1e9 + (double)(b.tv_nsec - a.tv_nsec);
+	const int64_t ns = clock_ns() - begin;
 
-	hz = (uint64_t)((double)ticks * 1e9 / ns);
+	hz = (uint64_t)((double)(rte_rdtsc() - start) * 1e9 / (double)ns);
 	return hz;
 }
 

@@ -27,6 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mix.h"
 #include "sims.h"
 
@@ -916,9 +917,8 @@ run_fuzz(const struct sim_options *o)
 	static const int crashes[] = {SIGFPE, SIGSEGV, SIGBUS, SIGILL, SIGABRT};
 	struct history h;
 	struct fuzz_sums all = {0};
-	struct timespec a, b;
+	const int64_t begin = clock_ns();
 
-	clock_gettime(CLOCK_MONOTONIC, &a);
 	for (unsigned i = 0; i < sizeof(crashes) / sizeof(crashes[0]); i++)
 		signal(crashes[i], on_crash);
 	for (uint64_t i = 0; i < o->seeds; i++) {
@@ -947,9 +947,7 @@ run_fuzz(const struct sim_options *o)
 			fprintf(stderr, "\r%llu of %llu", (unsigned long long)(i + 1),
 				(unsigned long long)o->seeds);
 	}
-	clock_gettime(CLOCK_MONOTONIC, &b);
 	if (!o->quiet)
-		print_sums(o, &all,
-			(double)(b.tv_sec - a.tv_sec) + (double)(b.tv_nsec - a.tv_nsec) / 1e9);
+		print_sums(o, &all, (double)(clock_ns() - begin) / 1e9);
 	return 0;
 }

@@ -13,12 +13,18 @@
 #define CLOCK_NEVER INT64_MAX
 
 static inline int64_t
-clock_us(void)
+clock_ns(void)
 {
 	struct timespec t;
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000ll + t.tv_nsec / 1000;
+	return t.tv_sec * 1000000000ll + t.tv_nsec;
+}
+
+static inline int64_t
+clock_us(void)
+{
+	return clock_ns() / 1000;
 }
 
 static inline int64_t

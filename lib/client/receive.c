@@ -15,6 +15,7 @@
 #include <sched.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "client/client.h"
 
 #define YIELD_EVERY 256 /* empty polls between yields, when nobody else ran at the last one */
@@ -109,16 +110,14 @@ void
 ctx_yield(struct pmx_context *ctx)
 {
 	uint32_t turn = atomic_load_explicit(&ctx->node->context_count, memory_order_relaxed);
-	struct timespec before, after;
 
 	if (!ctx->yields || ++thread.empty < (thread.crowded ? turn : turn + YIELD_EVERY))
 		return;
-	clock_gettime(CLOCK_MONOTONIC, &before);
+	const int64_t before = clock_ns();
+
 	sched_yield();
-	clock_gettime(CLOCK_MONOTONIC, &after);
 	thread.empty = 0;
-	thread.crowded = after.tv_sec != before.tv_sec ||
-		after.tv_nsec - before.tv_nsec > CROWDED_NS;
+	thread.crowded = clock_ns() - before > CROWDED_NS;
 }
 
 void

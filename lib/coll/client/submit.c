@@ -18,6 +18,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "coll/client/submit.h"
 #include "rma/atomic.h"
 
@@ -55,10 +56,7 @@ struct client_colls {
 uint64_t
 coll_clock_ns(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+	return (uint64_t)clock_ns();
 }
 
 /* ------------------------------------------------------------------ blocks */
