@@ -196,7 +196,7 @@ comes_up(const struct ethdev *d)
 }
 
 static int
-start(struct link *l, struct ethdev *d)
+ethdev_start(struct link *l, struct ethdev *d)
 {
 	int e = 0;
 
@@ -273,7 +273,7 @@ ethdev_open(struct link *l)
 		!has_argument(&info, "role=master");
 	d->revives = d->memif_client && !has_argument(&info, "zero-copy=y");
 	if ((e = configure(l, d, &info)) != 0 || (e = set_up_queues(l, d)) != 0 ||
-		(e = mark_lanes(l, d, &info)) != 0 || (e = start(l, d)) != 0)
+		(e = mark_lanes(l, d, &info)) != 0 || (e = ethdev_start(l, d)) != 0)
 		goto fail;
 	d->if_index = info.if_index;
 	rte_eth_macaddr_get(d->port, &l->mac);

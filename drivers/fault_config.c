@@ -103,7 +103,7 @@ parse_time(const char *text, uint64_t low, uint64_t high, uint64_t *ns)
 
 /* Cut text at the last `separator`. Returns what follows it, or NULL. */
 static char *
-cut(char *text, char separator)
+fault_config_cut(char *text, char separator)
 {
 	char *at = strrchr(text, separator);
 
@@ -134,7 +134,7 @@ parse_corrupt(struct fault_config *config, char *text)
 static int
 parse_burst(struct fault_config *config, char *text)
 {
-	char *length = cut(text, 'x');
+	char *length = fault_config_cut(text, 'x');
 	uint64_t frames;
 
 	if (length == NULL || parse_number(length, count_units, 1, FAULT_BURST_MAX, &frames) != 0)
@@ -146,7 +146,7 @@ parse_burst(struct fault_config *config, char *text)
 static int
 parse_reorder(struct fault_config *config, char *text)
 {
-	char *span = cut(text, '+');
+	char *span = fault_config_cut(text, '+');
 
 	config->reorder_ns = FAULT_REORDER_NS;
 	if (span != NULL && parse_time(span, 1, FAULT_DELAY_MAX_NS, &config->reorder_ns) != 0)
@@ -181,7 +181,7 @@ parse_queue(struct fault_config *config, char *text)
 static int
 parse_blackout(struct fault_config *config, char *text)
 {
-	char *period = cut(text, '/');
+	char *period = fault_config_cut(text, '/');
 
 	if (period == NULL ||
 		parse_time(period, 1, FAULT_BLACKOUT_MAX_NS, &config->blackout_period_ns) != 0)

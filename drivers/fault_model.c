@@ -25,7 +25,7 @@ hash64(uint64_t x)
 
 /* Return the random number for this frame and this decision. */
 static uint64_t
-draw(const struct fault_model *model, unsigned int decision)
+fault_model_draw(const struct fault_model *model, unsigned int decision)
 {
 	return hash64(model->base[decision] + model->position);
 }
@@ -35,7 +35,7 @@ draw(const struct fault_model *model, unsigned int decision)
 static int
 happens(const struct fault_model *model, unsigned int decision, uint64_t odds)
 {
-	return odds != 0 && (draw(model, decision) >> 32) < odds;
+	return odds != 0 && (fault_model_draw(model, decision) >> 32) < odds;
 }
 
 /* Uniform in [0, range) by the lower half of a draw; range <= 2^32. */
@@ -101,13 +101,14 @@ decide_copy(struct fault_model *model, unsigned int i, uint64_t now_ns, uint64_t
 	copy->release_ns = leave_ns + model->delay_ns;
 	copy->flip_bit = FAULT_NO_FLIP;
 	if (model->jitter_ns != 0)
-		copy->release_ns += scale(draw(model, FAULT_DRAW_JITTER + i), model->jitter_ns);
+		copy->release_ns += scale(fault_model_draw(model, FAULT_DRAW_JITTER + i),
+			model->jitter_ns);
 	if (happens(model, FAULT_DRAW_REORDER + i, model->reorder)) {
 		copy->release_ns += model->reorder_ns;
 		model->counters.reordered++;
 	}
 	if (model->corrupt != 0 && len_bytes != 0) {
-		random = draw(model, FAULT_DRAW_CORRUPT + i);
+		random = fault_model_draw(model, FAULT_DRAW_CORRUPT + i);
 		if (random >> 32 < model->corrupt) {
 			copy->flip_bit = (uint32_t)scale(random, (uint64_t)len_bytes * 8);
 			model->counters.corrupted++;

@@ -80,9 +80,9 @@ can_call(void)
 }
 
 /* Wait until the interrupt thread runs no callback, and keep it so until as many calls of
- * release(). Return whether it is kept: it is not if a callback runs for too long. */
+ * interrupts_release(). Return whether it is kept: it is not if a callback runs for too long. */
 static bool
-hold(void)
+interrupts_hold(void)
 {
 	struct timespec until;
 	int result = 0;
@@ -102,7 +102,7 @@ hold(void)
 }
 
 static void
-release(void)
+interrupts_release(void)
 {
 	pthread_mutex_lock(&interrupts.lock);
 	if (--interrupts.holders == 0)
@@ -120,12 +120,12 @@ interrupts_close_port(uint16_t port, bool started)
 		strcmp(info.driver_name, "net_memif") == 0;
 
 	if (holds)
-		hold();
+		interrupts_hold();
 	if (started)
 		rte_eth_dev_stop(port);
 	rte_eth_dev_close(port);
 	if (holds)
-		release();
+		interrupts_release();
 }
 
 int
@@ -134,20 +134,20 @@ interrupts_restart_port(uint16_t port, bool started)
 	const int type = rte_log_register(MEMIF_LOG), level = rte_log_get_level((uint32_t)type);
 	int e = -EAGAIN;
 
-	if (hold()) {
+	if (interrupts_hold()) {
 		rte_log_set_level((uint32_t)type, RTE_LOG_CRIT);
 		if (started)
 			rte_eth_dev_stop(port);
 		e = rte_eth_dev_start(port);
 		rte_log_set_level((uint32_t)type, (uint32_t)level);
 	}
-	release();
+	interrupts_release();
 	return e;
 }
 
 void
 interrupts_end_eal(void)
 {
-	hold();
+	interrupts_hold();
 	rte_eal_cleanup();
 }

@@ -132,7 +132,7 @@ gather(uint8_t *to, const struct iovec *pieces, uint32_t len)
 /* Cut `len` bytes into frames of `each` bytes, the last one maybe shorter. Frames that find no mbuf
  * or fit into none are counted. */
 static void
-cut(struct link *l, struct udp_queue *q, const uint8_t *from, uint32_t len, uint32_t each,
+udp_rx_cut(struct link *l, struct udp_queue *q, const uint8_t *from, uint32_t len, uint32_t each,
 	struct sink *s)
 {
 	const struct udp_link *u = l->priv;
@@ -179,7 +179,7 @@ fetch_many(struct link *l, struct udp_queue *q, struct sink *s)
 		}
 		gather(q->linear, &q->rx_iov[2 * i], len);
 		rte_pktmbuf_free(m);
-		cut(l, q, q->linear, len, each ? each : len, s);
+		udp_rx_cut(l, q, q->linear, len, each ? each : len, s);
 		if (each != 0 && each <= u->room) {
 			q->mode = UDP_RX_SCATTER;
 			q->piece = each;
@@ -200,7 +200,7 @@ rx_many(struct link *l, struct udp_queue *q, struct rte_mbuf **bufs, uint16_t n)
 
 /* Lay out the ready mbufs as one long buffer, and behind them room for what is longer. */
 static void
-lay_out(struct udp_queue *q)
+udp_rx_lay_out(struct udp_queue *q)
 {
 	uint32_t i;
 
@@ -220,7 +220,7 @@ rx_scatter(struct link *l, struct udp_queue *q, struct rte_mbuf **bufs, uint16_t
 	struct sink s = {bufs, n, 0};
 
 	if (q->laid != q->ready)
-		lay_out(q);
+		udp_rx_lay_out(q);
 	struct msghdr h = {
 		.msg_iov = q->scatter,
 		.msg_iovlen = q->laid + 1,
@@ -252,7 +252,7 @@ rx_scatter(struct link *l, struct udp_queue *q, struct rte_mbuf **bufs, uint16_t
 		return s.got;
 	}
 	gather(q->linear, q->scatter, len);
-	cut(l, q, q->linear, len, each, &s);
+	udp_rx_cut(l, q, q->linear, len, each, &s);
 	q->piece = RTE_MIN(each, u->room);
 	q->laid = 0;
 	return s.got;

@@ -78,7 +78,7 @@ split_at(struct msghdr *h, uint8_t *control, uint16_t len)
 /* Describe k frames in iov: in one piece at `to`, of room for all of them, or as they lie if that
  * is NULL. Returns the number of pieces. */
 static uint16_t
-describe(struct iovec *iov, struct rte_mbuf **bufs, uint16_t k, uint8_t *to)
+udp_tx_describe(struct iovec *iov, struct rte_mbuf **bufs, uint16_t k, uint8_t *to)
 {
 	iov->iov_base = to;
 	iov->iov_len = 0;
@@ -116,7 +116,7 @@ pack(struct udp_queue *q, struct rte_mbuf **bufs, uint16_t n, bool whole, uint16
 			used += k * len;
 		}
 		*h = (struct msghdr){.msg_iov = &q->tx_iov[i]};
-		h->msg_iovlen = describe(&q->tx_iov[i], bufs + i, k, to);
+		h->msg_iovlen = udp_tx_describe(&q->tx_iov[i], bufs + i, k, to);
 		if (k > 1)
 			split_at(h, q->tx_control[datagrams], (uint16_t)len);
 		frames_of[datagrams++] = k;

@@ -36,7 +36,7 @@ wake_reader(struct cq *cq)
  * called since the last turn. Write the descriptors to sleep on behind fds[0], and the number of
  * all to *count. Return how long to sleep at most, in ms. */
 static int
-turn(struct domain *d, struct pollfd *fds, unsigned *count)
+automatic_turn(struct domain *d, struct pollfd *fds, unsigned *count)
 {
 	bool quiet = !d->automatic.called;
 
@@ -61,7 +61,7 @@ turn(struct domain *d, struct pollfd *fds, unsigned *count)
 }
 
 static void *
-run(void *domain)
+automatic_run(void *domain)
 {
 	struct domain *d = domain;
 	struct pollfd *fds = d->automatic.fds;
@@ -73,7 +73,7 @@ run(void *domain)
 		/* not by domain_unlock(), which is for calls of the application */
 		pthread_mutex_lock(&d->lock);
 		bool ends = d->automatic.ends;
-		int ms = ends ? 0 : turn(d, fds, &count);
+		int ms = ends ? 0 : automatic_turn(d, fds, &count);
 
 		pthread_mutex_unlock(&d->lock);
 		if (ends)
@@ -99,7 +99,7 @@ automatic_begin(struct domain *d)
 		/* signals are the application's threads' */
 		sigfillset(&all);
 		pthread_sigmask(SIG_BLOCK, &all, &before);
-		result = pthread_create(&d->automatic.thread, NULL, run, d);
+		result = pthread_create(&d->automatic.thread, NULL, automatic_run, d);
 		pthread_sigmask(SIG_SETMASK, &before, NULL);
 	}
 	if (result == 0)

@@ -65,7 +65,7 @@ cq_has_some(struct cq *cq)
 /* Take up to `count` successes, and leave an error for cq_read_error(). Return how many were taken;
  * -FI_EAGAIN: there are none; -FI_EAVAIL: an error is the first. */
 static ssize_t
-take(struct cq *cq, uint8_t *to, size_t count, fi_addr_t *sources)
+cq_take(struct cq *cq, uint8_t *to, size_t count, fi_addr_t *sources)
 {
 	size_t n = 0;
 
@@ -93,7 +93,7 @@ cq_read_from(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *sources)
 	/* who asks for nothing asks for progress */
 	if (cq->head - cq->tail < count || count == 0)
 		cq_progress(cq);
-	ssize_t n = take(cq, buf, count, sources);
+	ssize_t n = cq_take(cq, buf, count, sources);
 
 	domain_unlock(cq->domain);
 	return n;

@@ -67,7 +67,7 @@ process_of(struct endpoint *ep, struct pmx_addr peer, uint32_t incarnation)
 
 /* Cut the pieces so that they have `len` bytes together. Return how many pieces are left. */
 static unsigned
-cut(struct iovec *iov, unsigned n, uint64_t len)
+direct_cut(struct iovec *iov, unsigned n, uint64_t len)
 {
 	for (unsigned i = 0; i < n; i++) {
 		if (iov[i].iov_len >= len) {
@@ -102,8 +102,8 @@ direct_read(struct endpoint *ep, const struct ofi_op *op, struct pmx_addr from,
 		bytes += there[i].iov_len;
 	if (bytes != len)
 		return false;
-	to_count = cut(to + 1, to_count, left);
-	count = cut(there + 1, count, left);
+	to_count = direct_cut(to + 1, to_count, left);
+	count = direct_cut(there + 1, count, left);
 	/* what the kernel does not copy in one piece, 2 GiB for example, goes by the engine */
 	return process_vm_readv(pid, to, 1 + to_count, there, 1 + count, 0) ==
 		(ssize_t)(sizeof(name) + left) &&

@@ -114,8 +114,8 @@ new_incarnation(void)
 	return n;
 }
 
-/* Undo watch(), and take the endpoint out of its domain's lists of enabled endpoints and of
- * targets. */
+/* Undo endpoint_watch(), and take the endpoint out of its domain's lists of enabled endpoints and
+ * of targets. */
 static void
 unwatch(struct endpoint *ep)
 {
@@ -134,7 +134,7 @@ unwatch(struct endpoint *ep)
 /* Add the endpoint to its queues and counters: from now on, whoever reads these makes progress on
  * it. Return 0 or a negative error. */
 static int
-watch(struct endpoint *ep)
+endpoint_watch(struct endpoint *ep)
 {
 	int result = 0;
 
@@ -185,7 +185,7 @@ enable(struct endpoint *ep)
 
 	ep->name = (struct address){own.node, own.context, ep->incarnation, 0};
 	direct_enable(ep);
-	result = watch(ep);
+	result = endpoint_watch(ep);
 	if (result == 0)
 		result = reporters_add(&ep->domain->enabled, ep);
 	if (result == 0 && ep->caps & (FI_RMA | FI_ATOMIC)) {

@@ -31,7 +31,7 @@ struct eq {
 /* Take the first event, or with FI_PEEK only look at it. Return the number of its bytes;
  * -FI_EAGAIN: there is none; -FI_ETOOSMALL: it has more bytes than `len`. */
 static ssize_t
-take(struct eq *eq, uint32_t *kind, void *buf, size_t len, uint64_t flags)
+eq_take(struct eq *eq, uint32_t *kind, void *buf, size_t len, uint64_t flags)
 {
 	struct eq_event *e = eq->head;
 	uint64_t unused;
@@ -59,7 +59,7 @@ eq_read(struct fid_eq *fid, uint32_t *kind, void *buf, size_t len, uint64_t flag
 	struct eq *eq = (struct eq *)fid;
 
 	pthread_mutex_lock(&eq->lock);
-	ssize_t n = take(eq, kind, buf, len, flags);
+	ssize_t n = eq_take(eq, kind, buf, len, flags);
 
 	pthread_mutex_unlock(&eq->lock);
 	return n;

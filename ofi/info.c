@@ -257,7 +257,7 @@ describe_domain(struct fi_domain_attr *d, const struct fi_domain_attr *hints)
 
 /* Return a new description of what one primary offers, or NULL if memory is short. */
 static struct fi_info *
-describe(const char *instance, uint32_t version, const struct fi_info *hints)
+info_describe(const char *instance, uint32_t version, const struct fi_info *hints)
 {
 	const struct fi_tx_attr *tx = hints != NULL ? hints->tx_attr : NULL;
 	const struct fi_rx_attr *rx = hints != NULL ? hints->rx_attr : NULL;
@@ -349,7 +349,7 @@ info_get(uint32_t version, const char *node, const char *service, uint64_t flags
 		if (hints != NULL && hints->domain_attr != NULL &&
 			!asked_by_name(hints->domain_attr->name, found[i].instance))
 			continue;
-		*last = describe(found[i].instance, version, hints);
+		*last = info_describe(found[i].instance, version, hints);
 		int result = *last != NULL ? set_addresses(*last, node, service, flags, hints)
 					   : -FI_ENOMEM;
 

@@ -145,7 +145,7 @@ life_asked(struct endpoint *ep, struct ofi_op *op, const struct pmx_status *stat
 /* Take the answers of endpoints that are not the ones that were asked for. Fail what waits for
  * those that were asked for, with -ECONNRESET. */
 static void
-hear(struct endpoint *ep)
+life_hear(struct endpoint *ep)
 {
 	const struct pmx_matched any = {
 		.peer = PMX_ANY_SOURCE,
@@ -179,7 +179,7 @@ life_look(struct endpoint *ep)
 		return;
 	ep->life.next = now + PERIOD_MS;
 	ask_answer(ep);
-	hear(ep);
+	life_hear(ep);
 	ask_again(ep);
 	asked.count = 0;
 	op_each(ep, look_at, &asked);

@@ -18,7 +18,7 @@
 /* Make progress until the transfers of others that use the region have ended: their initiators may
  * know already that they have. Return false if they did not end in SETTLES_MAX tries. */
 static bool
-settle(struct mr *mr)
+mr_settle(struct mr *mr)
 {
 	const struct reporters *targets = &mr->domain->targets;
 
@@ -38,7 +38,7 @@ mr_close(struct fid *fid)
 	struct domain *d = mr->domain;
 
 	domain_lock(d);
-	bool busy = !settle(mr);
+	bool busy = !mr_settle(mr);
 
 	if (!busy && mr->access != 0)
 		tdelete(mr, &d->regions, mr_by_key);

@@ -42,7 +42,7 @@ bytes_in_all(const struct ofi_op *op)
 
 /* Set the place of a piece: [at, at + len) of the message, as far as it has one here. */
 static void
-place(const struct ofi_op *op, uint64_t at, uint64_t len, struct ofi_op *piece)
+pieces_place(const struct ofi_op *op, uint64_t at, uint64_t len, struct ofi_op *piece)
 {
 	const struct iovec one = {is_send(op) ? op->m.data : op->buf, op->len};
 	const struct iovec *all = &one;
@@ -97,7 +97,7 @@ begin_one(struct endpoint *ep, struct ofi_op *op)
 		.cookie = (uintptr_t)piece,
 	};
 	piece->len = len;
-	place(op, op->pieces_at, len, piece);
+	pieces_place(op, op->pieces_at, len, piece);
 	const int result = is_send(op) ? pmx_isend(ep->ctx, &piece->m, &piece->request)
 				       : pmx_irecv(ep->ctx, &piece->m, &piece->request);
 

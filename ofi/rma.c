@@ -139,7 +139,7 @@ bulk_send(const struct ofi_op *op)
 /* Send a message about remote memory to the peer of *m: its head, and the bytes of *m behind it.
  * Return 0 or an error as of pmx_isend(). */
 static int
-tell(struct endpoint *ep, const struct rma_head *head, const struct pmx_matched *m)
+rma_tell(struct endpoint *ep, const struct rma_head *head, const struct pmx_matched *m)
 {
 	struct iovec iov[1 + OFI_IOV_MAX] = {{(void *)(uintptr_t)head, sizeof(*head)}};
 	uint8_t few[sizeof(*head) + FEW];
@@ -198,7 +198,8 @@ transfer_step(struct endpoint *ep, struct ofi_op *op)
 	if (result == 0 && op->step == TRANSFER_REQUEST) {
 		const struct pmx_matched nothing = {.peer = op->m.peer, .comm = op->m.comm};
 
-		result = tell(ep, &op->head, op->head.kind == RMA_WRITE_BULK ? &nothing : &op->m);
+		result = rma_tell(ep, &op->head,
+			op->head.kind == RMA_WRITE_BULK ? &nothing : &op->m);
 		op->step += result == 0;
 	}
 	if (result == 0 && op->step == TRANSFER_BULK) {
@@ -399,7 +400,7 @@ reply(struct endpoint *ep, const struct rma_head *h, struct pmx_addr to, int err
 		.len = error == 0 ? n : 0,
 	};
 
-	if (likely(!is_busy(tell(ep, &head, &m))))
+	if (likely(!is_busy(rma_tell(ep, &head, &m))))
 		return; /* an error means that the initiator, or the engine, is gone */
 	struct ofi_op *op = op_new(ep);
 
@@ -443,7 +444,7 @@ serve_step(struct endpoint *ep, struct ofi_op *op)
 	int result;
 
 	if (op->role == RMA_REPLY) {
-		result = tell(ep, &op->head, &op->m);
+		result = rma_tell(ep, &op->head, &op->m);
 		if (!is_busy(result))
 			op_free(ep, op);
 		return !is_busy(result);

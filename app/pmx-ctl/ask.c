@@ -92,7 +92,7 @@ explain(int code, const char *name, const char *path, char *error)
 
 /* Receive one packet into the buffer, and terminate it with a 0. */
 static int
-receive(struct ctl_session *s, const char *what, char *error)
+ask_receive(struct ctl_session *s, const char *what, char *error)
 {
 	ssize_t n = recv(s->fd, s->buffer, s->size - 1, 0);
 
@@ -143,7 +143,7 @@ read_greeting(struct ctl_session *s, char *error)
 {
 	json_error_t why;
 
-	if (set_size(s, GREETING_MAX, error) != 0 || receive(s, "the connection", error) != 0)
+	if (set_size(s, GREETING_MAX, error) != 0 || ask_receive(s, "the connection", error) != 0)
 		return -1;
 	json_t *hello = json_loads(s->buffer, 0, &why);
 	uint64_t longest = get_u64(hello, "max_output_len");
@@ -261,7 +261,7 @@ exchange(struct ctl_session *s, const char *command, char *error)
 			s->name, command, strerror(errno));
 		return -1;
 	}
-	return receive(s, command, error);
+	return ask_receive(s, command, error);
 }
 
 /* Return the value of the answer, or NULL with a message. */

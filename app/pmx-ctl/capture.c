@@ -247,7 +247,7 @@ skipped(const struct capture_session *c)
 
 /* Make the memory of the rings, and pass it to the primary. Return 0 or -errno. */
 static int
-begin(struct capture_session *c, struct pmx_node *node, uint64_t filter)
+capture_begin(struct capture_session *c, struct pmx_node *node, uint64_t filter)
 {
 	const struct attach_request request = {
 		.abi = CHANNEL_ABI,
@@ -324,7 +324,7 @@ capture_into(const struct ctl_options *o, struct capture_session *c, const json_
 	uint64_t filter)
 {
 	const char *file = o->file;
-	const int result = begin(c, c->node, filter);
+	const int result = capture_begin(c, c->node, filter);
 
 	if (result != 0)
 		return complain("%s", reason(result));

@@ -33,13 +33,13 @@ struct visit {
 	cpu_set_t lanes;
 };
 
-static void tell(const struct visit *v, enum ctl_verdict verdict, const char *check,
+static void doctor_node_tell(const struct visit *v, enum ctl_verdict verdict, const char *check,
 	const char *mend, const char *fmt, ...) PRINTF(5, 6);
 
 /* Add a line to the report like found(), with the instance's name before the check's. */
 static void
-tell(const struct visit *v, enum ctl_verdict verdict, const char *check, const char *mend,
-	const char *fmt, ...)
+doctor_node_tell(const struct visit *v, enum ctl_verdict verdict, const char *check,
+	const char *mend, const char *fmt, ...)
 {
 	char *name = text("%s: %s", v->s->name, check), *what;
 	va_list args;
@@ -89,8 +89,8 @@ check_link(struct visit *v)
 		mend = NULL;
 	else if (get_u64(v->info, "dpdk_port"))
 		mend = "check cable or peer: a memif or vhost port is up when both sides run";
-	tell(v, up ? OK : FAIL, "link", mend, "driver %s%s%s, %s", driver, *port ? ", port " : "",
-		port, up ? "up" : "down");
+	doctor_node_tell(v, up ? OK : FAIL, "link", mend, "driver %s%s%s, %s", driver,
+		*port ? ", port " : "", port, up ? "up" : "down");
 }
 
 /* memif and af_packet refuse to be configured for long frames, but carry them: see
@@ -109,18 +109,19 @@ check_mtu(struct visit *v)
 	const uint64_t encap_most = 28 + 7; /* IPv4 and UDP, and rounding to 8 */
 
 	if (payload == 0 || payload >= mtu)
-		tell(v, FAIL, "MTU", "raise link.mtu, the same on all nodes",
+		doctor_node_tell(v, FAIL, "MTU", "raise link.mtu, the same on all nodes",
 			"%" PRIu64 " bytes leave no room for a payload", mtu);
 	else if (payload + WIRE_HDR_BYTES + encap_most < mtu)
-		tell(v, WARN, "MTU", "give all links the same mtu",
+		doctor_node_tell(v, WARN, "MTU", "give all links the same mtu",
 			"%" PRIu64 " bytes on link 0, but payloads of %" PRIu64
 			": another link carries less",
 			mtu, payload);
 	else if (port_mtu && port_mtu < mtu && !carries_more(get_text(v->info, "port")))
-		tell(v, WARN, "MTU", "lower link.mtu on all nodes, or raise the MTU of the port",
+		doctor_node_tell(v, WARN, "MTU",
+			"lower link.mtu on all nodes, or raise the MTU of the port",
 			"%" PRIu64 " bytes, but its port is set to %" PRIu64, mtu, port_mtu);
 	else
-		tell(v, OK, "MTU", NULL,
+		doctor_node_tell(v, OK, "MTU", NULL,
 			"%" PRIu64 " bytes, payloads up to %" PRIu64 " (%" PRIu64 " %%)", mtu,
 			payload, 100 * payload / mtu);
 }
@@ -134,12 +135,12 @@ check_mbufs(struct visit *v)
 	uint64_t unpromised = get_u64(v->info, "mbufs_unpromised");
 	enum ctl_verdict verdict = left == 0 ? FAIL : left < total / 10 ? WARN : OK;
 
-	tell(v, verdict, "mbufs",
+	doctor_node_tell(v, verdict, "mbufs",
 		verdict == OK ? NULL
 			      : "raise limits.mbufs; 'pmx-ctl contexts' tells who holds them",
 		"%" PRIu64 " of %" PRIu64 " free", left, total);
 	verdict = unpromised < total / 16 ? WARN : OK;
-	tell(v, verdict, "mbufs unpromised",
+	doctor_node_tell(v, verdict, "mbufs unpromised",
 		verdict == OK
 			? NULL
 			: "raise limits.mbufs, or lower limits.send_buffers or receive_buffers",
@@ -219,7 +220,7 @@ check_drops(struct visit *v)
 	bool any = false;
 
 	if (drops == NULL) {
-		tell(v, FAIL, "drops", "try again", "%s", error);
+		doctor_node_tell(v, FAIL, "drops", "try again", "%s", error);
 		return;
 	}
 	json_object_foreach(drops, name, value) {
@@ -228,11 +229,11 @@ check_drops(struct visit *v)
 		if (json_integer_value(value) == 0)
 			continue;
 		any = true;
-		tell(v, WARN, name, mend_of(name), "%" PRIu64 " %s: %s",
+		doctor_node_tell(v, WARN, name, mend_of(name), "%" PRIu64 " %s: %s",
 			(uint64_t)json_integer_value(value), m.unit, m.help);
 	}
 	if (!any)
-		tell(v, OK, "drops", NULL, "nothing dropped (%zu reasons)",
+		doctor_node_tell(v, OK, "drops", NULL, "nothing dropped (%zu reasons)",
 			json_object_size(drops));
 	json_decref(drops);
 }
@@ -271,7 +272,7 @@ check_terms(struct visit *v, const json_t *p)
 		sizeof(what), &mend);
 
 	if (verdict != OK)
-		tell(v, verdict, "peers", mend, "%s", what);
+		doctor_node_tell(v, verdict, "peers", mend, "%s", what);
 	return verdict != OK;
 }
 
@@ -283,18 +284,18 @@ check_peers(struct visit *v)
 	unsigned silent, dead;
 
 	if (peers == NULL) {
-		tell(v, FAIL, "peers", "try again", "%s", error);
+		doctor_node_tell(v, FAIL, "peers", "try again", "%s", error);
 		return;
 	}
 	silent = peers_in(peers, "asking", asking, sizeof(asking));
 	dead = peers_in(peers, "down", down, sizeof(down));
 	if (dead != 0)
-		tell(v, WARN, "peers",
+		doctor_node_tell(v, WARN, "peers",
 			"see whether their hosts and primaries run: 'pmx-ctl doctor' there",
 			"%u of %zu did not answer and count as down: node %s", dead,
 			json_array_size(peers), down);
 	if (silent != 0)
-		tell(v, WARN, "peers",
+		doctor_node_tell(v, WARN, "peers",
 			"see whether their primaries run, whether both [nodes] have the right "
 			"addresses, and whether the network passes the frames",
 			"%u of %zu are asked and have not answered yet: node %s", silent,
@@ -308,8 +309,9 @@ check_peers(struct visit *v)
 			unlike += check_terms(v, p);
 	}
 	if (dead + silent + unlike == 0)
-		tell(v, OK, "peers", NULL, "%zu in [nodes]; %u of them were not spoken to yet",
-			json_array_size(peers), peers_in(peers, "unused", unused, sizeof(unused)));
+		doctor_node_tell(v, OK, "peers", NULL,
+			"%zu in [nodes]; %u of them were not spoken to yet", json_array_size(peers),
+			peers_in(peers, "unused", unused, sizeof(unused)));
 	json_decref(peers);
 }
 
@@ -322,17 +324,17 @@ check_security(struct visit *v)
 	const int64_t days = ((int64_t)until - (int64_t)time(NULL)) / 86400;
 
 	if (strcmp(mode, "off") == 0)
-		tell(v, OK, "security", NULL,
+		doctor_node_tell(v, OK, "security", NULL,
 			"off: who is on the network can read frames, and who reads them can change "
 			"them");
 	else if (until != 0 && days < CERTIFICATE_DAYS)
-		tell(v, WARN, "security", "pmx-ctl key certify, then pmx-ctl reload",
+		doctor_node_tell(v, WARN, "security", "pmx-ctl key certify, then pmx-ctl reload",
 			"%s; this node's certificate ends in %" PRId64 " days", mode, days);
 	else if (until != 0)
-		tell(v, OK, "security", NULL,
+		doctor_node_tell(v, OK, "security", NULL,
 			"%s; this node's certificate ends in %" PRId64 " days", mode, days);
 	else
-		tell(v, OK, "security", NULL, "%s", mode);
+		doctor_node_tell(v, OK, "security", NULL, "%s", mode);
 }
 
 /* Report what discovery has found, if the node uses it. */
@@ -350,16 +352,16 @@ check_discovery(struct visit *v)
 	const char *unknown = get_text(d, "unknown");
 
 	if (*unknown != 0)
-		tell(v, WARN, "discovery", "mend discovery.seed, or the resolver",
+		doctor_node_tell(v, WARN, "discovery", "mend discovery.seed, or the resolver",
 			"a seed has no address: %s", unknown);
 	if (answered < seeds)
-		tell(v, WARN, "discovery",
+		doctor_node_tell(v, WARN, "discovery",
 			"see whether their primaries run with [discovery] and the same "
 			"discovery.cluster, and whether UDP to their port passes",
 			"%" PRIu64 " of %" PRIu64 " seeds have not answered: %s", seeds - answered,
 			seeds, get_text(d, "seed"));
 	else if (*unknown == 0)
-		tell(v, OK, "discovery", NULL,
+		doctor_node_tell(v, OK, "discovery", NULL,
 			"%" PRIu64 " nodes found; all %" PRIu64 " seeds "
 			"answer",
 			get_u64(d, "found"), seeds);
@@ -380,7 +382,7 @@ check_peer_links(struct visit *v)
 			bool up;
 
 			if (rail_address(p, link, &up) != NULL && !up && dead++ < PEERS_NAMED)
-				tell(v, WARN, "links",
+				doctor_node_tell(v, WARN, "links",
 					"check cable, switch and the peer's port; 'pmx-ctl links' "
 					"shows when it is back",
 					"node %" PRIu64 " is not reached by link %u; all goes by "
@@ -389,9 +391,10 @@ check_peer_links(struct visit *v)
 		}
 	}
 	if (dead > PEERS_NAMED)
-		tell(v, WARN, "links", "the same", "... and %u more", dead - PEERS_NAMED);
+		doctor_node_tell(v, WARN, "links", "the same", "... and %u more",
+			dead - PEERS_NAMED);
 	else if (dead == 0 && json_array_size(peers) > 0)
-		tell(v, OK, "links", NULL, "all links to %zu peers with several work",
+		doctor_node_tell(v, OK, "links", NULL, "all links to %zu peers with several work",
 			json_array_size(peers));
 	json_decref(peers);
 }
@@ -484,19 +487,19 @@ check_lanes(struct visit *v)
 
 	v->d->lanes += (unsigned)lanes;
 	if (busy && v->d->lanes >= (unsigned)online)
-		tell(v, WARN, "lanes", "engine.idle = adaptive, or fewer engine.lanes",
+		doctor_node_tell(v, WARN, "lanes", "engine.idle = adaptive, or fewer engine.lanes",
 			"%" PRIu64
 			" with idle = %s; with them no CPU of %ld is left for applications",
 			lanes, idle, online);
 	else if (v->local && shares_cpu(v))
-		tell(v, WARN, "lanes", "start one of them with -l and another CPU",
+		doctor_node_tell(v, WARN, "lanes", "start one of them with -l and another CPU",
 			"on a CPU that another instance polls as well");
 	else if (v->d->lanes > (unsigned)online)
-		tell(v, WARN, "lanes", "fewer engine.lanes", "%u of all instances on %ld CPUs",
-			v->d->lanes, online);
+		doctor_node_tell(v, WARN, "lanes", "fewer engine.lanes",
+			"%u of all instances on %ld CPUs", v->d->lanes, online);
 	else
-		tell(v, OK, "lanes", NULL, "%" PRIu64 ", idle = %s, on %ld CPUs", lanes, idle,
-			online);
+		doctor_node_tell(v, OK, "lanes", NULL, "%" PRIu64 ", idle = %s, on %ld CPUs", lanes,
+			idle, online);
 	if (!v->local || !busy)
 		return;
 	char isolated[256];
@@ -507,7 +510,7 @@ check_lanes(struct visit *v)
 	CPU_AND(&both, &set, &v->lanes);
 	bool all = CPU_EQUAL(&both, &v->lanes);
 
-	tell(v, all ? OK : WARN, "isolation",
+	doctor_node_tell(v, all ? OK : WARN, "isolation",
 		all ? NULL
 		    : "isolcpus=LIST nohz_full=LIST rcu_nocbs=LIST on the kernel command line, and "
 		      "-l LIST",
@@ -562,12 +565,12 @@ check_numa(struct visit *v)
 	long long port = socket ? (long long)json_integer_value(socket) : -1;
 
 	if (access("/sys/devices/system/node/node1", F_OK) != 0) {
-		tell(v, OK, "NUMA", NULL, "the machine has one node");
+		doctor_node_tell(v, OK, "NUMA", NULL, "the machine has one node");
 		return;
 	}
 	if (!v->local) {
-		tell(v, OK, "NUMA", NULL, "not visible: process %d is of another container",
-			v->s->pid);
+		doctor_node_tell(v, OK, "NUMA", NULL,
+			"not visible: process %d is of another container", v->s->pid);
 		return;
 	}
 	read_pages(v, pages);
@@ -576,15 +579,15 @@ check_numa(struct visit *v)
 		remote += has_lane(v, n) ? 0 : pages[n];
 	}
 	if (port >= 0 && port < NUMA_MAX && !has_lane(v, (unsigned)port))
-		tell(v, WARN, "NUMA", "-l with CPUs of the port's node",
+		doctor_node_tell(v, WARN, "NUMA", "-l with CPUs of the port's node",
 			"the port is on node %lld, no lane is", port);
 	else if (2 * remote > all)
-		tell(v, WARN, "NUMA",
+		doctor_node_tell(v, WARN, "NUMA",
 			"--socket-mem, or -l with CPUs of the node that has hugepages",
 			"%" PRIu64 " of %" PRIu64 " hugepages are on nodes without a lane", remote,
 			all);
 	else
-		tell(v, OK, "NUMA", NULL,
+		doctor_node_tell(v, OK, "NUMA", NULL,
 			"%" PRIu64 " of %" PRIu64 " hugepages are on nodes of lanes", all - remote,
 			all);
 }
@@ -598,13 +601,14 @@ check_version(const struct visit *v)
 
 	/* empty: it is asked over its own socket, which does not tell */
 	if (*v->s->version != 0 && strcmp(v->s->version, rte_version()) != 0)
-		tell(v, WARN, "version", "restart the primary: the library was replaced under it",
+		doctor_node_tell(v, WARN, "version",
+			"restart the primary: the library was replaced under it",
 			"runs with %s, applications get %s", v->s->version, rte_version());
 	else if (strcmp(own, PMX_VERSION) != 0)
-		tell(v, WARN, "version", "install the same version of both",
+		doctor_node_tell(v, WARN, "version", "install the same version of both",
 			"pmx-dpdk %s, this pmx-ctl is %s", own, PMX_VERSION);
 	else
-		tell(v, OK, "version", NULL, "pmx-dpdk %s%s%s, process %d", own,
+		doctor_node_tell(v, OK, "version", NULL, "pmx-dpdk %s%s%s, process %d", own,
 			*v->s->version ? ", " : "", v->s->version, v->s->pid);
 }
 

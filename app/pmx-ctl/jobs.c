@@ -115,7 +115,7 @@ interrupt(int signal)
 }
 
 static void
-tell(const struct ctl_options *o, const struct pmx_job_state *s, const struct job_command *c,
+jobs_tell(const struct ctl_options *o, const struct pmx_job_state *s, const struct job_command *c,
 	int64_t took_ns)
 {
 	const double ms = (double)took_ns / 1e6;
@@ -160,7 +160,7 @@ change_job(const struct ctl_options *o, const struct job_command *c, const char 
 		pmx_jobs_close(jobs);
 		return complain("job %u: %s", job, reason(result));
 	}
-	tell(o, &state, c, clock_ns() - begin);
+	jobs_tell(o, &state, c, clock_ns() - begin);
 	if (c->stops && o->hold) {
 		const struct sigaction act = {.sa_handler = interrupt};
 

@@ -47,7 +47,7 @@ with_rates(const json_t *before, const json_t *after)
 /* Ask twice for the links' counters, MEASURE_S seconds apart. Return the list of links with their
  * rates, which the caller releases, or NULL with a message in error. */
 static json_t *
-measure(struct ctl_session *s, char *error)
+links_measure(struct ctl_session *s, char *error)
 {
 	json_t *before = session_ask(s, "/pmx/links", error), *after = NULL, *list = NULL;
 
@@ -129,7 +129,7 @@ show_links(struct ctl_session *s, const struct ctl_options *o)
 {
 	char error[CTL_ERROR_MAX];
 	json_t *rails = ask_pages(s, "/pmx/rails", "node", error);
-	json_t *links = rails != NULL ? measure(s, error) : NULL;
+	json_t *links = rails != NULL ? links_measure(s, error) : NULL;
 
 	if (links == NULL) {
 		json_decref(rails);

@@ -193,7 +193,7 @@ print_usage(FILE *f)
 }
 
 static int
-run(const struct ctl_command *c, const struct ctl_options *o)
+ctl_run(const struct ctl_command *c, const struct ctl_options *o)
 {
 	char name[256], error[CTL_ERROR_MAX];
 	struct ctl_session s;
@@ -254,7 +254,7 @@ run_named(const char *name, const struct ctl_options *o)
 			return wrong("command", name,
 				"--all is an option of stat and peers, --watch of stat and top, "
 				"--batch and --times of top");
-		return run(&commands[i], o);
+		return ctl_run(&commands[i], o);
 	}
 	return no_command(name);
 }
@@ -303,7 +303,7 @@ static const struct option longs[] = {{"instance", required_argument, NULL, 'i'}
 
 /* Return where the text of an option goes, or NULL if it is none that has a text. */
 static const char **
-place_of(struct ctl_options *o, int option)
+ctl_place_of(struct ctl_options *o, int option)
 {
 	switch (option) {
 	case 'i':
@@ -351,7 +351,7 @@ place_of(struct ctl_options *o, int option)
 static int
 set_option(struct ctl_options *o, int option, const char *value)
 {
-	const char **place = place_of(o, option);
+	const char **place = ctl_place_of(o, option);
 
 	if (place != NULL) {
 		*place = value;

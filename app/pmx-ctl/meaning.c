@@ -37,7 +37,7 @@ static const struct proto_counter_info more[] = {
 };
 
 static const struct proto_counter_info *
-find(const struct proto_counter_info *table, size_t count, const char *name)
+meaning_find(const struct proto_counter_info *table, size_t count, const char *name)
 {
 	for (size_t i = 0; i < count; i++) {
 		if (strcmp(table[i].name, name) == 0)
@@ -58,15 +58,15 @@ counter_meaning(const char *name)
 	int skip = 0;
 
 	if (proto || strncmp(name, "drop_", 5) == 0) {
-		c = find(proto_counter_info, PROTO_COUNTER_COUNT, name + (proto ? 6 : 0));
+		c = meaning_find(proto_counter_info, PROTO_COUNTER_COUNT, name + (proto ? 6 : 0));
 		if (c != NULL)
 			return (struct meaning){c->unit, c->help};
 	}
-	c = find(engine_counter_info, ENGINE_COUNTER_COUNT, name);
+	c = meaning_find(engine_counter_info, ENGINE_COUNTER_COUNT, name);
 	if (c == NULL && sscanf(name, "link%u_%n", &link, &skip) == 1 && skip > 0)
-		c = find(more, more_count, name + skip);
+		c = meaning_find(more, more_count, name + skip);
 	if (c == NULL)
-		c = find(more, more_count, name);
+		c = meaning_find(more, more_count, name);
 	if (c != NULL)
 		return (struct meaning){c->unit, c->help};
 	return (struct meaning){"", "(of another version than this pmx-ctl)"};

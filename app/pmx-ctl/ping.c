@@ -73,7 +73,7 @@ ping_once(struct ping *p)
 }
 
 static int
-compare(const void *a, const void *b)
+ping_compare(const void *a, const void *b)
 {
 	const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
 
@@ -301,7 +301,7 @@ find_why(const struct ping *p, struct why *why)
 
 /* Find out what is to be said beside the numbers. Return whether all is well. */
 static bool
-judge(const struct ping *p, struct why *why)
+ping_judge(const struct ping *p, struct why *why)
 {
 	const unsigned n = p->answered;
 
@@ -332,8 +332,8 @@ report(struct ping *p, const struct ctl_options *o)
 	struct why why = {"", NULL};
 	const unsigned n = p->answered;
 
-	qsort(p->trips, n, sizeof(p->trips[0]), compare);
-	const bool good = judge(p, &why);
+	qsort(p->trips, n, sizeof(p->trips[0]), ping_compare);
+	const bool good = ping_judge(p, &why);
 
 	if (o->json) {
 		json_t *j = json_pack("{s:i, s:i, s:i, s:i}", "node", p->node, "bytes", (int)p->len,

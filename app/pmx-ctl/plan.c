@@ -27,7 +27,7 @@ unknown(const char *option, const char *value, const char *const *names, unsigne
 }
 
 static const char *
-name_of(const struct coll_task *task, uint32_t rank)
+plan_name_of(const struct coll_task *task, uint32_t rank)
 {
 	const struct topology *t = task->topology;
 
@@ -47,7 +47,7 @@ read_rank(const struct coll_task *task, const char *option, const char *value, u
 		return 0;
 	}
 	for (uint32_t i = 0; i < task->ranks; i++) {
-		if (strcmp(name_of(task, i), value) == 0) {
+		if (strcmp(plan_name_of(task, i), value) == 0) {
 			*out = i;
 			return 0;
 		}
@@ -136,7 +136,7 @@ show_steps(const struct coll_task *task, const struct coll_plan *p, uint32_t ran
 	struct table table;
 
 	printf("\nSteps of rank %u (%s); blocks are those of ranks in the plan's order\n", rank,
-		name_of(task, rank));
+		plan_name_of(task, rank));
 	table_begin(&table, ">step|what|peer|>block|>blocks|>at us|after|way");
 	for (uint32_t i = 0; i < p->lists[rank].count; i++) {
 		const struct coll_step *s = &p->lists[rank].steps[i];
@@ -145,7 +145,8 @@ show_steps(const struct coll_task *task, const struct coll_plan *p, uint32_t ran
 
 		write_afters(s, after, sizeof(after));
 		table_row(&table, "%u\t%s\t%s\t%u\t%u\t%u\t%s\t%s", i, coll_op_name[s->op],
-			moves ? name_of(task, s->peer) : "", s->block, s->blocks, s->at_us, after,
+			moves ? plan_name_of(task, s->peer) : "", s->block, s->blocks, s->at_us,
+			after,
 			!moves                          ? ""
 				: s->flags & COLL_EAGER ? "at once"
 							: "when permitted");
@@ -205,7 +206,7 @@ show(const struct plan_options *o, const struct coll_task *task, const struct co
 		printf("%s of %lu bytes, %u ranks, root %s: the busiest link and the longest path "
 		       "take %.3f ms\n"
 		       "\n",
-			coll_kind_name[p->kind], p->bytes, p->ranks, name_of(task, p->root),
+			coll_kind_name[p->kind], p->bytes, p->ranks, plan_name_of(task, p->root),
 			(double)p->bound_ns / 1e6);
 		show_costs(t, p, costs);
 		if (o->steps != NULL)

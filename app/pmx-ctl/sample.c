@@ -26,7 +26,7 @@ add_counters(json_t *peers, const json_t *counters)
 }
 
 static void
-ask(struct primary *p)
+sample_ask(struct primary *p)
 {
 	char error[CTL_ERROR_MAX];
 	struct ctl_session s;
@@ -67,7 +67,7 @@ sample_take(const char *instance)
 		snprintf(p->name, sizeof(p->name), "%s", list[i].name);
 		p->is_dead = list[i].state == INSTANCE_DEAD;
 		if (list[i].state == INSTANCE_LIVE)
-			ask(p);
+			sample_ask(p);
 		else
 			p->error = strdup(p->is_dead ? "dead: only its files are left"
 					: list[i].state == INSTANCE_DENIED

@@ -13,7 +13,7 @@
 
 /* {name: value} -> [{name, value, unit, meaning}] */
 static json_t *
-describe(const json_t *values)
+stat_describe(const json_t *values)
 {
 	json_t *list = json_array(), *value;
 	const char *name;
@@ -110,7 +110,7 @@ print_rates(const json_t *before, json_t *after, double seconds, const json_t *i
 }
 
 static int
-watch(struct ctl_session *s, const struct ctl_options *o)
+stat_watch(struct ctl_session *s, const struct ctl_options *o)
 {
 	char error[CTL_ERROR_MAX];
 	json_t *before = session_ask(s, "/pmx/stat", error), *after = NULL, *info;
@@ -149,7 +149,7 @@ show_stat(struct ctl_session *s, const struct ctl_options *o)
 	struct table t;
 
 	if (o->watch_s > 0)
-		return watch(s, o);
+		return stat_watch(s, o);
 	json_t *info = session_ask(s, "/pmx/info", error);
 	json_t *counters = info ? session_ask(s, "/pmx/stat", error) : NULL;
 
@@ -158,7 +158,7 @@ show_stat(struct ctl_session *s, const struct ctl_options *o)
 		return complain("%s", error);
 	}
 	if (o->json) {
-		json_t *list = describe(counters);
+		json_t *list = stat_describe(counters);
 
 		json_decref(counters);
 		return print_json(json_pack("{s:o, s:o}", "info", info, "counters", list));
@@ -185,7 +185,7 @@ show_drops(struct ctl_session *s, const struct ctl_options *o)
 	if (drops == NULL)
 		return complain("%s", error);
 	if (o->json) {
-		json_t *list = describe(drops);
+		json_t *list = stat_describe(drops);
 
 		json_decref(drops);
 		return print_json(list);

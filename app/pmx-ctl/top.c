@@ -237,7 +237,7 @@ static const struct top_column *sorted_by;
 static bool sorted_up; /* the smallest first: numbers */
 
 static int
-compare(const void *a, const void *b)
+top_compare(const void *a, const void *b)
 {
 	const double x = sorted_by->value(a), y = sorted_by->value(b);
 
@@ -266,7 +266,7 @@ sorted(const json_t *list, const json_t *before, const char *key, double seconds
 	sorted_by = by;
 	sorted_up = by->value == number_of;
 	if (by->value != NULL)
-		qsort(rows, n, sizeof(*rows), compare);
+		qsort(rows, n, sizeof(*rows), top_compare);
 	return rows;
 }
 
@@ -518,7 +518,7 @@ obey(struct look *look, int key)
 }
 
 static void
-draw(const struct screen *s)
+top_draw(const struct screen *s)
 {
 	const int rows = LINES - 1;
 	/* the selected row is on the screen */
@@ -569,7 +569,7 @@ follow(const char *name, double seconds, struct screen *s)
 		}
 		s->columns = (unsigned)COLS < LINE_BYTES ? (unsigned)COLS : LINE_BYTES - 1;
 		make_screen(s, &look, now, before, name);
-		draw(s);
+		top_draw(s);
 		timeout(left > 0 ? (int)left : 0);
 		const int key = getch();
 

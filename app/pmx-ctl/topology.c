@@ -188,7 +188,7 @@ latency_of(uint64_t ns)
 
 /* Return the name of a row's vertex as text. For hosts, add how many they are and their nodes. */
 static char *
-name_of(const struct topology *t, const struct topology_row *r)
+topology_name_of(const struct topology *t, const struct topology_row *r)
 {
 	const struct topology_vertex *v = &t->vertices[r->vertex];
 	static const char *const units[] = {"", "K", "M", "G", NULL};
@@ -271,7 +271,7 @@ draw_text(const struct rows *rows, uint64_t longest_ns)
 
 	for (uint32_t i = 0; i < rows->count; i++) {
 		const struct topology_row *r = &rows->all[i];
-		char *name = name_of(t, r), *link = link_of(t, r);
+		char *name = topology_name_of(t, r), *link = link_of(t, r);
 
 		if (r->depth > 1)
 			draw_lines(rows, r->above);
@@ -366,7 +366,7 @@ draw_svg(const struct rows *rows, const char *path)
 	for (uint32_t i = 0; i < rows->count; i++) {
 		const struct topology_row *r = &rows->all[i];
 		const uint32_t x = r->depth * STEP_X + 20, y = (i + 1) * STEP_Y;
-		char *name = name_of(rows->t, r), *link = link_of(rows->t, r);
+		char *name = topology_name_of(rows->t, r), *link = link_of(rows->t, r);
 
 		if (r->edge != TOPOLOGY_NONE)
 			fprintf(f,

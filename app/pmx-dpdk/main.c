@@ -618,7 +618,7 @@ check_start(const struct eal_arguments *given, const struct config *c,
 }
 
 static int
-start(int eal_argc, char **eal_argv, const struct eal_arguments *given_arguments,
+dpdk_start(int eal_argc, char **eal_argv, const struct eal_arguments *given_arguments,
 	const struct primary_options *o, struct config *config)
 {
 	char dir[4096];
@@ -771,7 +771,7 @@ choose_memory(const struct primary_options *o, const struct config *c, struct ea
 }
 
 static int
-run(int eal_argc, char **eal_argv, const struct primary_options *o)
+dpdk_run(int eal_argc, char **eal_argv, const struct primary_options *o)
 {
 	struct eal_arguments given_arguments;
 	struct config config;
@@ -802,7 +802,7 @@ run(int eal_argc, char **eal_argv, const struct primary_options *o)
 		fprintf(o->link.name != NULL ? stderr : stdout, "%s: ok\n",
 			o->link.name != NULL ? o->link.name : o->config);
 	else if (result == 0)
-		result = start(eal_argc, eal_argv, &given_arguments, o, &config);
+		result = dpdk_start(eal_argc, eal_argv, &given_arguments, o, &config);
 	if (given)
 		_exit(result); /* threads of the EAL still run and use its memory */
 	runtime_path(link, sizeof(link), config.name, "");
@@ -914,7 +914,7 @@ main(int argc, char **argv)
 		code = starter_leave(&o.starter);
 	if (code < 0 && o.link.name != NULL)
 		code = use_interface(&o, &eal_argc, &argv);
-	code = code >= 0 ? code : run(eal_argc, argv, &o);
+	code = code >= 0 ? code : dpdk_run(eal_argc, argv, &o);
 	if (link_config_new[0] != 0)
 		unlink(link_config_new);
 	return code;

@@ -95,7 +95,7 @@ reply(struct MHD_Connection *c, unsigned code, const char *type, char *text, siz
 }
 
 static enum MHD_Result
-answer(void *unused, struct MHD_Connection *c, const char *url, const char *method,
+exporter_answer(void *unused, struct MHD_Connection *c, const char *url, const char *method,
 	const char *version, const char *body, size_t *body_len, void **state)
 {
 	static const char not_found[] = "there are / and /metrics\n";
@@ -181,8 +181,8 @@ serve(const char *where)
 		return 1;
 	struct MHD_Daemon *d = MHD_start_daemon(
 		MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_ERROR_LOG, 0, NULL, NULL,
-		answer, NULL, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, 64u,
-		MHD_OPTION_CONNECTION_TIMEOUT, 30u, MHD_OPTION_END);
+		exporter_answer, NULL, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
+		64u, MHD_OPTION_CONNECTION_TIMEOUT, 30u, MHD_OPTION_END);
 
 	if (d == NULL) {
 		fputs("pmx-exporter: the HTTP server did not start\n", stderr);

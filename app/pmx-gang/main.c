@@ -116,7 +116,7 @@ die(int code, const char *format, ...)
 }
 
 static const char *
-name_of(const struct gang_host *h)
+gang_name_of(const struct gang_host *h)
 {
 	return *h->host->name != 0 ? h->host->name : "this host";
 }
@@ -126,7 +126,7 @@ name_of(const struct gang_host *h)
 static void
 lose(struct gang_host *h, const char *why)
 {
-	fprintf(stderr, "pmx-gang: %s: %s\n", name_of(h), why);
+	fprintf(stderr, "pmx-gang: %s: %s\n", gang_name_of(h), why);
 	h->lost = gang.failed = true;
 	h->awaited = false;
 	close(h->to);
@@ -148,7 +148,7 @@ own_ctl(void)
 }
 
 static void
-begin(struct gang_host *h, const struct host *host)
+gang_begin(struct gang_host *h, const struct host *host)
 {
 	const char *there = *host->name != 0 ? getenv("PMX_CTL") : NULL;
 	const char *program[] = {there != NULL ? there : own_ctl(), "gang", NULL, NULL, NULL};
@@ -187,7 +187,7 @@ begin(struct gang_host *h, const struct host *host)
 }
 
 static void
-tell(struct gang_host *h, const char *line)
+gang_tell(struct gang_host *h, const char *line)
 {
 	const size_t len = strlen(line);
 
@@ -209,18 +209,18 @@ answered(struct gang_host *h, struct answers *sum)
 
 	h->awaited = false;
 	if (gang.verbose)
-		fprintf(stderr, "%s: %s\n", name_of(h), h->line);
+		fprintf(stderr, "%s: %s\n", gang_name_of(h), h->line);
 	if (sscanf(h->line, "ok %u %u %lld", &contexts, &settled, &us) == 3) {
 		sum->contexts += contexts;
 		sum->settled += settled;
 	} else if (strcmp(h->line, "ready") != 0) {
-		fprintf(stderr, "pmx-gang: %s: %s\n", name_of(h), h->line);
+		fprintf(stderr, "pmx-gang: %s: %s\n", gang_name_of(h), h->line);
 		gang.failed = true;
 	}
 }
 
 static void
-hear(struct gang_host *h, struct answers *sum)
+gang_hear(struct gang_host *h, struct answers *sum)
 {
 	const ssize_t n = read(h->from, h->line + h->len, sizeof(h->line) - 1 - h->len);
 	char *end;
@@ -263,7 +263,7 @@ await(struct answers *sum)
 			die(1, "poll: %s", strerror(errno));
 		for (uint32_t i = 0; i < n; i++) {
 			if (p[i].revents != 0)
-				hear(&gang.at[index[i]], sum);
+				gang_hear(&gang.at[index[i]], sum);
 		}
 		for (uint32_t i = 0; now_us() > until && i < gang.hosts.count; i++) {
 			if (gang.at[i].awaited)
@@ -286,7 +286,7 @@ all(const char *verb, uint32_t job)
 	else
 		snprintf(line, sizeof(line), "%s %u\n", verb, job);
 	for (uint32_t i = 0; i < gang.hosts.count; i++)
-		tell(&gang.at[i], line);
+		gang_tell(&gang.at[i], line);
 	await(&sum);
 	sum.ms = (double)(now_us() - start) / 1e3;
 	return sum;
@@ -324,7 +324,7 @@ thaw(uint32_t job)
 }
 
 static int
-compare(const void *a, const void *b)
+gang_compare(const void *a, const void *b)
 {
 	const double x = *(const double *)a, y = *(const double *)b;
 
@@ -342,7 +342,7 @@ struct turns {
 /* Note whether job number k has begun and ended, which shows in how many contexts the hosts say it
  * has. */
 static void
-look(struct turns *t, unsigned k, uint32_t contexts)
+gang_look(struct turns *t, unsigned k, uint32_t contexts)
 {
 	t->seen[k] |= contexts > 0;
 	if (t->seen[k] && contexts == 0 && !t->ended[k] && !gang.failed) {
@@ -369,8 +369,8 @@ summary(struct turns *t, double seconds)
 
 	if (n == 0)
 		return;
-	qsort(t->stop_ms, n, sizeof(double), compare);
-	qsort(t->start_ms, n, sizeof(double), compare);
+	qsort(t->stop_ms, n, sizeof(double), gang_compare);
+	qsort(t->start_ms, n, sizeof(double), gang_compare);
 	printf(gang.json
 			? "{\"switches\": %llu, \"seconds\": %.1f, \"stop_ms_p50\": %.3f, "
 			  "\"stop_ms_p99\": %.3f, \"start_ms_p50\": %.3f, \"start_ms_p99\": %.3f}\n"
@@ -400,8 +400,8 @@ alternate(struct turns *t, uint32_t slice_us, double seconds)
 
 	t->left = t->count;
 	for (unsigned k = 1; k < t->count; k++)
-		look(t, k, all("hold", t->jobs[k]).contexts);
-	look(t, 0, all("thaw", t->jobs[0]).contexts);
+		gang_look(t, k, all("hold", t->jobs[k]).contexts);
+	gang_look(t, 0, all("thaw", t->jobs[0]).contexts);
 	while (!interrupted && !gang.failed && t->left > 1 &&
 		(seconds <= 0 || (double)(now_us() - start) < seconds * 1e6)) {
 		const unsigned next = next_of(t, runs);
@@ -415,8 +415,8 @@ alternate(struct turns *t, uint32_t slice_us, double seconds)
 			t->start_ms[t->switches] = in.ms;
 		}
 		t->switches++;
-		look(t, runs, out.contexts);
-		look(t, next, in.contexts);
+		gang_look(t, runs, out.contexts);
+		gang_look(t, next, in.contexts);
 		runs = next;
 		if (t->ended[runs] && t->left > 0)
 			runs = next_of(t, runs);
@@ -458,7 +458,7 @@ connect_all(void)
 	if (gang.at == NULL)
 		die(1, "out of memory");
 	for (uint32_t i = 0; i < gang.hosts.count; i++)
-		begin(&gang.at[i], &gang.hosts.of[i]);
+		gang_begin(&gang.at[i], &gang.hosts.of[i]);
 	await(&unused);
 }
 

@@ -79,7 +79,7 @@ struct baseline_session {
 };
 
 static __attribute__((format(printf, 3, 4))) int
-fail(struct baseline *b, int error, const char *format, ...)
+baseline_fail(struct baseline *b, int error, const char *format, ...)
 {
 	va_list ap;
 
@@ -208,8 +208,8 @@ resolve(struct baseline *b, struct sockaddr_storage *sa, socklen_t *len)
 		*len = sizeof(*local);
 		if (snprintf(local->sun_path, sizeof(local->sun_path), "%s", text) >=
 			(int)sizeof(local->sun_path))
-			return fail(b, -ENAMETOOLONG, "address \"%s\": %zu bytes at most", text,
-				sizeof(local->sun_path) - 1);
+			return baseline_fail(b, -ENAMETOOLONG, "address \"%s\": %zu bytes at most",
+				text, sizeof(local->sun_path) - 1);
 		return 0;
 	}
 	if (n >= 2 && text[0] == '[' && text[n - 1] == ']') {
@@ -217,14 +217,14 @@ resolve(struct baseline *b, struct sockaddr_storage *sa, socklen_t *len)
 		n -= 2;
 	}
 	if (n == 0 || n >= sizeof(host))
-		return fail(b, -EINVAL,
+		return baseline_fail(b, -EINVAL,
 			"address \"%s\": give it as 10.0.0.1:7000 or [fd00::1]:7000",
 			b->address ? b->address : "");
 	memcpy(host, text, n);
 	host[n] = '\0';
 	rc = getaddrinfo(host, colon + 1, &hints, &found);
 	if (rc != 0)
-		return fail(b, -EINVAL,
+		return baseline_fail(b, -EINVAL,
 			"address \"%s\": %s; give it as 10.0.0.1:7000 or [fd00::1]:7000",
 			b->address, gai_strerror(rc));
 	memcpy(sa, found->ai_addr, found->ai_addrlen);
@@ -256,14 +256,16 @@ datagram_socket(struct baseline *b, int tcp, bool any_port)
 	int fd, rc;
 
 	if (getsockname(tcp, (struct sockaddr *)&sa, &len) != 0)
-		return fail(b, -errno, "udp %s: local address: %s", b->address, strerror(errno));
+		return baseline_fail(b, -errno, "udp %s: local address: %s", b->address,
+			strerror(errno));
 	/* sin_port and sin6_port are in the same place. */
 	if (any_port)
 		((struct sockaddr_in *)&sa)->sin_port = 0;
 	fd = socket(sa.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0 || bind(fd, (struct sockaddr *)&sa, len) != 0) {
-		rc = fail(b, -errno, "udp %s: no datagram socket on it: %s; is the port taken?",
-			b->address, strerror(errno));
+		rc = baseline_fail(b, -errno,
+			"udp %s: no datagram socket on it: %s; is the port taken?", b->address,
+			strerror(errno));
 		if (fd >= 0)
 			close(fd);
 		return rc;
@@ -285,13 +287,13 @@ datagram_connect(struct baseline *b, int fd, int tcp, uint16_t port)
 	socklen_t len = sizeof(sa);
 
 	if (getpeername(tcp, (struct sockaddr *)&sa, &len) != 0)
-		return fail(b, -errno, "udp %s: the client is gone: %s", b->address,
+		return baseline_fail(b, -errno, "udp %s: the client is gone: %s", b->address,
 			strerror(errno));
 	if (port)
 		((struct sockaddr_in *)&sa)->sin_port = htons(port);
 	if (connect(fd, (struct sockaddr *)&sa, len) != 0)
-		return fail(b, -errno, "udp %s: connect to the peer's port %u: %s", b->address,
-			port, strerror(errno));
+		return baseline_fail(b, -errno, "udp %s: connect to the peer's port %u: %s",
+			b->address, port, strerror(errno));
 	return 0;
 }
 
@@ -305,7 +307,7 @@ session_open(struct baseline_session *s, struct baseline *b, int tcp, uint32_t s
 	/* The memory is touched, so that no page fault is measured. */
 	s->buffer = malloc(size > READ_BYTES ? size : READ_BYTES);
 	if (s->buffer == NULL)
-		return fail(b, -ENOMEM, "no memory for messages of %u bytes", size);
+		return baseline_fail(b, -ENOMEM, "no memory for messages of %u bytes", size);
 	memset(s->buffer, 0x5a, size > READ_BYTES ? size : READ_BYTES);
 	return 0;
 }
@@ -455,7 +457,7 @@ serve_ready(struct baseline_session *s, struct request_hdr *request)
 	}
 	rc = send_all(s, s->tcp, (const uint8_t *)request, sizeof(*request));
 	if (rc != 0)
-		return fail(s->b, rc, "answering a request: %s", strerror(-rc));
+		return baseline_fail(s->b, rc, "answering a request: %s", strerror(-rc));
 	return 0;
 }
 
@@ -476,14 +478,15 @@ serve_client(struct baseline *b, int tcp, const atomic_bool *stop, bool *quit)
 	size = ntohl(request.size);
 	test = ntohs(request.test);
 	if (rc != 0 || ntohl(request.magic) != MAGIC || size > BASELINE_SIZE_MAX) {
-		rc = fail(b, rc ? rc : -EPROTO, "a client sent no valid request: is it pmx-perf?");
+		rc = baseline_fail(b, rc ? rc : -EPROTO,
+			"a client sent no valid request: is it pmx-perf?");
 		goto out;
 	}
 	if (size > READ_BYTES) {
 		uint8_t *longer = realloc(s.buffer, size);
 
 		if (longer == NULL) {
-			rc = fail(b, -ENOMEM, "no memory for messages of %u bytes", size);
+			rc = baseline_fail(b, -ENOMEM, "no memory for messages of %u bytes", size);
 			goto out;
 		}
 		s.buffer = longer;
@@ -498,7 +501,8 @@ serve_client(struct baseline *b, int tcp, const atomic_bool *stop, bool *quit)
 	else if (test == TEST_COUNT)
 		rc = serve_count(&s);
 	if (rc != 0)
-		fail(b, rc, "test %u of %u bytes ended early: %s", test, size, strerror(-rc));
+		baseline_fail(b, rc, "test %u of %u bytes ended early: %s", test, size,
+			strerror(-rc));
 out:
 	session_close(&s);
 	return rc;
@@ -516,13 +520,14 @@ baseline_listen(struct baseline *b)
 		return rc;
 	fd = socket(sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
-		return fail(b, -errno, "no socket for %s: %s", b->address, strerror(errno));
+		return baseline_fail(b, -errno, "no socket for %s: %s", b->address,
+			strerror(errno));
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	if (sa.ss_family == AF_UNIX)
 		unlink(((struct sockaddr_un *)&sa)->sun_path); /* left by a server that was
 								* killed */
 	if (bind(fd, (struct sockaddr *)&sa, len) != 0 || listen(fd, 4) != 0) {
-		rc = fail(b, -errno,
+		rc = baseline_fail(b, -errno,
 			"cannot listen at %s: %s; choose an address of this host and a free "
 			"port",
 			b->address, strerror(errno));
@@ -555,7 +560,7 @@ baseline_serve(struct baseline *b, const atomic_bool *stop, double seconds)
 		int tcp;
 
 		if (clock_ns() > deadline) {
-			rc = fail(b, -ETIMEDOUT,
+			rc = baseline_fail(b, -ETIMEDOUT,
 				"%s: %.0f s are up and no client ended the service", b->address,
 				seconds);
 			break;
@@ -588,7 +593,8 @@ baseline_connect(struct baseline *b)
 	for (;;) {
 		fd = socket(sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 		if (fd < 0)
-			return fail(b, -errno, "no socket for %s: %s", b->address, strerror(errno));
+			return baseline_fail(b, -errno, "no socket for %s: %s", b->address,
+				strerror(errno));
 		/* The send timeout bounds connect() too. */
 		set_timeouts(fd, (int)(CONNECT_S * 1000));
 		if (connect(fd, (struct sockaddr *)&sa, len) == 0)
@@ -596,7 +602,8 @@ baseline_connect(struct baseline *b)
 		rc = -errno;
 		close(fd);
 		if (clock_ns() > deadline || (rc != -ECONNREFUSED && rc != -ENOENT && rc != -EINTR))
-			return fail(b, rc, "cannot connect to %s: %s; start the server there first",
+			return baseline_fail(b, rc,
+				"cannot connect to %s: %s; start the server there first",
 				b->address, strerror(-rc));
 		nanosleep(&pause, NULL);
 	}
@@ -620,7 +627,8 @@ exchange_request(struct baseline_session *s, enum test test, uint16_t udp_port)
 	if (rc == 0 && memcmp(&answer, &request, sizeof(answer)) != 0)
 		rc = -EPROTO;
 	if (rc != 0)
-		return fail(s->b, rc, "the server at %s refused the test (%s): see its own message",
+		return baseline_fail(s->b, rc,
+			"the server at %s refused the test (%s): see its own message",
 			s->b->address, rc == -EPIPE ? "it closed the connection" : strerror(-rc));
 	return 0;
 }
@@ -638,7 +646,7 @@ client_datagrams(struct baseline_session *s, uint16_t *port)
 		return fd;
 	s->data = fd;
 	if (getsockname(fd, (struct sockaddr *)&sa, &len) != 0)
-		return fail(s->b, -errno, "udp: own port: %s", strerror(errno));
+		return baseline_fail(s->b, -errno, "udp: own port: %s", strerror(errno));
 	*port = ntohs(((struct sockaddr_in *)&sa)->sin_port);
 	return datagram_connect(s->b, fd, s->tcp, 0);
 }
@@ -650,7 +658,7 @@ client_open(struct baseline_session *s, struct baseline *b, enum test test, uint
 	int tcp, rc;
 
 	if (test != TEST_QUIT && (size == 0 || size > BASELINE_SIZE_MAX))
-		return fail(b, -EINVAL, "message of %u bytes: must be 1 to %u", size,
+		return baseline_fail(b, -EINVAL, "message of %u bytes: must be 1 to %u", size,
 			BASELINE_SIZE_MAX);
 	tcp = baseline_connect(b);
 	if (tcp < 0)
@@ -720,17 +728,17 @@ ping_rounds(struct baseline_session *s, uint64_t rounds, uint64_t warmup, struct
 		int64_t end = clock_ns();
 
 		if (rc < 0)
-			return fail(s->b, rc, "%s %s, %u bytes: ping %lu of %lu: %s",
+			return baseline_fail(s->b, rc, "%s %s, %u bytes: ping %lu of %lu: %s",
 				kind_name(s->b), s->b->address, s->size, i, warmup + rounds,
 				rc == -EPIPE ? "the server closed the connection" : strerror(-rc));
 		in_a_row = rc ? in_a_row + 1 : 0;
 		if (in_a_row == LOST_IN_A_ROW)
-			return fail(s->b, -ETIMEDOUT,
+			return baseline_fail(s->b, -ETIMEDOUT,
 				"udp %s, %u bytes: %u pings in a row unanswered: does a "
 				"filter drop them, or fragments?",
 				s->b->address, s->size, in_a_row);
 		if (end > s->deadline_ns)
-			return fail(s->b, -ETIMEDOUT,
+			return baseline_fail(s->b, -ETIMEDOUT,
 				"%s %s, %u bytes: %.0f s were up after %lu of %lu rounds: "
 				"ask for fewer",
 				kind_name(s->b), s->b->address, s->size, time_limit_s(s->b), i,
@@ -754,8 +762,9 @@ baseline_latency(struct baseline *b, uint32_t size_bytes, uint64_t rounds, uint6
 	int rc;
 
 	if (b->kind == BASELINE_UDP && size_bytes > BASELINE_UDP_MAX)
-		return fail(b, -EMSGSIZE, "udp ping of %u bytes: a datagram has at most %u",
-			size_bytes, BASELINE_UDP_MAX);
+		return baseline_fail(b, -EMSGSIZE,
+			"udp ping of %u bytes: a datagram has at most %u", size_bytes,
+			BASELINE_UDP_MAX);
 	rc = client_open(&s, b, TEST_ECHO, size_bytes);
 	if (rc != 0)
 		return rc;
@@ -795,13 +804,13 @@ stream_result(struct baseline_session *s, uint64_t sent, struct baseline_flow *f
 	shutdown(s->tcp, SHUT_WR);
 	rc = recv_all(s, s->tcp, (uint8_t *)&result, sizeof(result));
 	if (rc != 0)
-		return fail(s->b, rc, "%s %s, %u bytes: no result from the server: %s",
+		return baseline_fail(s->b, rc, "%s %s, %u bytes: no result from the server: %s",
 			kind_name(s->b), s->b->address, s->size, strerror(-rc));
 	f.bytes = be64toh(result.bytes);
 	f.elapsed_ns = be64toh(result.elapsed_ns);
 	f.received = f.bytes / s->size;
 	if (f.elapsed_ns == 0)
-		return fail(s->b, -EIO,
+		return baseline_fail(s->b, -EIO,
 			"%s %s, %u bytes: %lu of %lu messages arrived, too few to time: "
 			"measure for longer",
 			kind_name(s->b), s->b->address, s->size, f.received, sent);
@@ -820,8 +829,9 @@ baseline_stream(struct baseline *b, uint32_t size_bytes, double seconds, struct 
 	int rc;
 
 	if (seconds <= 0 || seconds > time_limit_s(b))
-		return fail(b, -EINVAL, "%.3f seconds: must be more than 0 and at most %.0f",
-			seconds, time_limit_s(b));
+		return baseline_fail(b, -EINVAL,
+			"%.3f seconds: must be more than 0 and at most %.0f", seconds,
+			time_limit_s(b));
 	rc = client_open(&s, b, TEST_COUNT, size_bytes);
 	if (rc != 0)
 		return rc;
@@ -831,8 +841,8 @@ baseline_stream(struct baseline *b, uint32_t size_bytes, double seconds, struct 
 	do {
 		rc = send_message(&s);
 		if (rc != 0) {
-			fail(b, rc, "%s %s, %u bytes: sending message %lu: %s", kind_name(b),
-				b->address, size_bytes, sent, strerror(-rc));
+			baseline_fail(b, rc, "%s %s, %u bytes: sending message %lu: %s",
+				kind_name(b), b->address, size_bytes, sent, strerror(-rc));
 			break;
 		}
 		sent++;
@@ -851,7 +861,7 @@ baseline_run(struct baseline *b, const uint32_t *sizes, size_t n, uint64_t round
 	int rc = 0;
 
 	if (h == NULL)
-		return fail(b, -ENOMEM, "no memory for a histogram");
+		return baseline_fail(b, -ENOMEM, "no memory for a histogram");
 	for (size_t i = 0; i < n && rc == 0; i++) {
 		struct baseline_row row = {.size_bytes = sizes[i]};
 

@@ -67,7 +67,7 @@ take_memory(uint32_t bytes)
 }
 
 static void
-end(struct perf_session *s)
+perf_coll_end(struct perf_session *s)
 {
 	give_memory();
 	members_close(&members);
@@ -75,7 +75,7 @@ end(struct perf_session *s)
 }
 
 static int
-begin(enum what what, unsigned k, uint32_t root, uint32_t bytes, pmx_request *r)
+perf_coll_begin(enum what what, unsigned k, uint32_t root, uint32_t bytes, pmx_request *r)
 {
 	struct pmx_group *g = members.groups[k];
 	void *in = side.in[k], *out = side.out[k];
@@ -111,7 +111,7 @@ once(struct perf_session *s, enum what what, uint32_t root, uint32_t bytes)
 	int e = 0;
 
 	for (unsigned k = 0; k < HERE && e == 0; k++) {
-		while ((e = begin(what, k, root, bytes, &r[k])) == -EAGAIN)
+		while ((e = perf_coll_begin(what, k, root, bytes, &r[k])) == -EAGAIN)
 			session_idle(s);
 	}
 	return e == 0 ? members_wait(&members, s, r) : e;
@@ -140,7 +140,7 @@ repeat(struct perf_session *s, enum what what, uint32_t bytes, uint64_t count, s
 /* ------------------------------------------------------------------ responder */
 
 static int
-answer(struct perf_session *s, struct pmx_message *m)
+perf_coll_answer(struct perf_session *s, struct pmx_message *m)
 {
 	struct order o;
 	int e = 0;
@@ -158,13 +158,13 @@ answer(struct perf_session *s, struct pmx_message *m)
 		e = repeat(s, (enum what)o.private, o.size, o.count, NULL);
 		break;
 	case CLOSE:
-		end(s);
+		perf_coll_end(s);
 		break;
 	}
 	return e == 0 ? PERF_ANSWERED : e;
 }
 
-const struct responder coll_responder = {.answer = answer, .end = end};
+const struct responder coll_responder = {.answer = perf_coll_answer, .end = perf_coll_end};
 
 /* ------------------------------------------------------------------ initiator */
 
@@ -213,8 +213,8 @@ hop(struct perf_session *s, uint64_t count, struct hist *h)
 }
 
 static int
-measure(struct perf_session *s, const struct perf_options *o, enum what what, uint32_t bytes,
-	uint64_t count, struct hist *h)
+perf_coll_measure(struct perf_session *s, const struct perf_options *o, enum what what,
+	uint32_t bytes, uint64_t count, struct hist *h)
 {
 	const struct order order = {
 		.kind = KIND_COLL,
@@ -253,7 +253,7 @@ one_size(struct perf_session *s, const struct perf_options *o, uint32_t bytes)
 		const uint64_t n = rounds - done < BATCH ? rounds - done : BATCH;
 
 		for (unsigned w = bytes == SHORT ? BARRIER : BCAST; w < WHATS && e == 0; w++)
-			e = measure(s, o, (enum what)w, bytes, n,
+			e = perf_coll_measure(s, o, (enum what)w, bytes, n,
 				done > 0 || n < BATCH ? &h[w] : NULL);
 	}
 	for (unsigned w = bytes == SHORT ? BARRIER : BCAST; w < WHATS && e == 0; w++)
@@ -286,6 +286,6 @@ test_coll(struct perf_session *s, const struct perf_options *o)
 	for (unsigned i = 0; i < sizes && e == 0; i++)
 		e = one_size(s, o, o->size_count ? o->sizes[i] : defaults[i]);
 	e = e == 0 ? order_send(s, o->to, &close) : e;
-	end(s);
+	perf_coll_end(s);
 	return e;
 }

@@ -84,7 +84,7 @@ barriers(uint64_t count, unsigned changed, unsigned home, struct hist *h)
 /* ------------------------------------------------------------------ responder */
 
 static int
-answer(struct perf_session *s, struct pmx_message *m)
+dsm_answer(struct perf_session *s, struct pmx_message *m)
 {
 	struct order o;
 	int e = 0;
@@ -103,7 +103,7 @@ answer(struct perf_session *s, struct pmx_message *m)
 	return e == 0 ? PERF_ANSWERED : e;
 }
 
-const struct responder dsm_responder = {.answer = answer, .end = share_end};
+const struct responder dsm_responder = {.answer = dsm_answer, .end = share_end};
 
 /* ------------------------------------------------------------------ initiator */
 
@@ -177,7 +177,7 @@ touch(struct perf_session *s, const struct perf_options *o, uint64_t at, struct 
 }
 
 static int
-measure(struct perf_session *s, const struct perf_options *o, struct hist *h)
+dsm_measure(struct perf_session *s, const struct perf_options *o, struct hist *h)
 {
 	const uint64_t first = UPDATED + 1 + CHANGED, all = PAGES - first;
 	const uint64_t rounds = o->rounds < all - BATCH ? o->rounds : all - BATCH;
@@ -205,7 +205,7 @@ test_dsm(struct perf_session *s, const struct perf_options *o)
 
 	for (unsigned i = 0; i < FIGURES; i++)
 		hist_init(&h[i]);
-	e = measure(s, o, h);
+	e = dsm_measure(s, o, h);
 	share_end(s);
 	if (e != 0)
 		return e;

@@ -108,7 +108,7 @@ struct floor_responder {
 };
 
 static __attribute__((format(printf, 3, 4))) int
-fail(struct floor *f, int error, const char *format, ...)
+floor_fail(struct floor *f, int error, const char *format, ...)
 {
 	va_list ap;
 
@@ -224,8 +224,8 @@ queues_start(struct floor *f, uint16_t port)
 	if (rc == 0)
 		rc = rte_eth_tx_queue_setup(port, 0, tx, (unsigned int)node, NULL);
 	if (rc != 0)
-		return fail(f, rc, "port %u: setting up queues of %u and %u descriptors: %s", port,
-			rx, tx, rte_strerror(-rc));
+		return floor_fail(f, rc, "port %u: setting up queues of %u and %u descriptors: %s",
+			port, rx, tx, rte_strerror(-rc));
 	return 0;
 }
 
@@ -239,7 +239,7 @@ start_patiently(struct floor *f)
 
 	while ((rc = rte_eth_dev_start(f->port)) != 0) {
 		if (rte_rdtsc() > deadline)
-			return fail(f, rc,
+			return floor_fail(f, rc,
 				"port %u does not start: %s; if it is a memif client, start its "
 				"server first",
 				f->port, rte_strerror(-rc));
@@ -260,19 +260,19 @@ floor_port_start(struct floor *f, uint16_t port, uint16_t jumbo_mtu, struct rte_
 	f->run = (uint32_t)rte_rdtsc();
 	memset(&f->peer, 0xff, sizeof(f->peer));
 	if (frame_room(pool) < longest)
-		return fail(f, -EMSGSIZE,
+		return floor_fail(f, -EMSGSIZE,
 			"mbufs of pool %s hold %u bytes, a frame has %u: make the pool "
 			"with a data room of %u",
 			pool->name, frame_room(pool), longest, longest + RTE_PKTMBUF_HEADROOM);
 	rc = rte_eth_dev_info_get(port, &info);
 	if (rc != 0)
-		return fail(f, rc, "no port %u: %s; give it by --vdev or -a", port,
+		return floor_fail(f, rc, "no port %u: %s; give it by --vdev or -a", port,
 			rte_strerror(-rc));
 	if (jumbo_mtu && info.max_mtu >= jumbo_mtu && info.max_rx_pktlen >= longest)
 		conf.rxmode.mtu = jumbo_mtu;
 	rc = rte_eth_dev_configure(port, 1, 1, &conf);
 	if (rc != 0)
-		return fail(f, rc, "port %u refuses 1 rx and 1 tx queue, mtu %u: %s", port,
+		return floor_fail(f, rc, "port %u refuses 1 rx and 1 tx queue, mtu %u: %s", port,
 			conf.rxmode.mtu, rte_strerror(-rc));
 	rc = queues_start(f, port);
 	if (rc == 0)
@@ -294,7 +294,7 @@ floor_link_wait(struct floor *f, double seconds)
 			return 0;
 		rte_delay_us_sleep(10000);
 	} while (rte_rdtsc() < deadline);
-	return fail(f, -ETIMEDOUT,
+	return floor_fail(f, -ETIMEDOUT,
 		"port %u has no carrier after %.1f s: start the other side, or check "
 		"that both use the same socket or cable",
 		f->port, seconds);
@@ -358,7 +358,7 @@ take_data(struct floor_responder *r, struct rte_mbuf *m, const struct floor_fram
 
 /* Act on a request and turn the frame into its answer. */
 static void
-answer(const struct floor *f, struct floor_responder *r, struct floor_frame *fr)
+floor_answer(const struct floor *f, struct floor_responder *r, struct floor_frame *fr)
 {
 	uint32_t run = rte_be_to_cpu_32(fr->hdr.run);
 
@@ -398,7 +398,7 @@ answer_fetch(const struct floor *f, struct floor_responder *r, struct rte_mbuf *
 		m->data_len = (uint16_t)bytes;
 		m->pkt_len = (uint32_t)bytes;
 	}
-	answer(f, r, fr);
+	floor_answer(f, r, fr);
 }
 
 /* Hold a frame of a ping, which is echoed once it is complete. */
@@ -415,7 +415,7 @@ hold_ping(const struct floor *f, struct floor_responder *r, struct rte_mbuf *m,
 		r->held_count = 0;
 	}
 	r->ping_seq = fr->hdr.seq;
-	answer(f, r, fr);
+	floor_answer(f, r, fr);
 	r->held[r->held_count++] = m;
 	if (r->held_count < group)
 		return;
@@ -451,7 +451,7 @@ respond(const struct floor *f, struct floor_responder *r, struct rte_mbuf **bufs
 			if (fr->hdr.type == FLOOR_FETCH)
 				answer_fetch(f, r, bufs[i], fr);
 			else
-				answer(f, r, fr);
+				floor_answer(f, r, fr);
 			bufs[answers++] = bufs[i];
 			continue;
 		}
@@ -497,7 +497,7 @@ floor_echo(struct floor *f, double seconds)
 
 	r.user = rte_zmalloc("floor_user", FLOOR_USER_BYTES + UINT16_MAX, RTE_CACHE_LINE_SIZE);
 	if (r.user == NULL)
-		return fail(f, -ENOMEM,
+		return floor_fail(f, -ENOMEM,
 			"no %u bytes for the user buffer: give EAL more memory (-m)",
 			FLOOR_USER_BYTES + UINT16_MAX);
 	for (;;) {
@@ -516,8 +516,8 @@ floor_echo(struct floor *f, double seconds)
 	take_held(&r);
 	rte_free(r.user);
 	if (!leaving)
-		return fail(f, -ETIMEDOUT, "no stop frame within %.0f s: did the initiator die?",
-			seconds);
+		return floor_fail(f, -ETIMEDOUT,
+			"no stop frame within %.0f s: did the initiator die?", seconds);
 	return 0;
 }
 
@@ -529,8 +529,9 @@ check_frame_bytes(struct floor *f, uint16_t frame_bytes)
 	uint32_t room = frame_room(f->pool);
 
 	if (frame_bytes < FLOOR_FRAME_MIN || frame_bytes > room)
-		return fail(f, -EINVAL, "frame of %u bytes: must be %u to %u (the room of an mbuf)",
-			frame_bytes, FLOOR_FRAME_MIN, room);
+		return floor_fail(f, -EINVAL,
+			"frame of %u bytes: must be %u to %u (the room of an mbuf)", frame_bytes,
+			FLOOR_FRAME_MIN, room);
 	return 0;
 }
 
@@ -625,7 +626,7 @@ control(struct floor *f, enum floor_type type, enum floor_mode mode, struct floo
 		if (wait_answer(f, type + 1, 0, 1, rte_rdtsc() + ticks_of_us(REPEAT_US), out))
 			return 0;
 	} while (rte_rdtsc() < end);
-	return fail(f, -ETIMEDOUT,
+	return floor_fail(f, -ETIMEDOUT,
 		"port %u: the responder did not answer a control frame (type %u) for "
 		"%u s: is it running on the other end of this link?",
 		f->port, type, CONTROL_US / 1000000);
@@ -668,7 +669,7 @@ floor_latency(struct floor *f, uint16_t frame_bytes, uint16_t group, uint64_t ro
 	if (rc != 0)
 		return rc;
 	if (group == 0 || group > FLOOR_GROUP_MAX || f->part == 0 || f->part > FLOOR_BURST_MAX)
-		return fail(f, -EINVAL, "messages of %u frames, %u at once: 1 to %u, 1 to %u",
+		return floor_fail(f, -EINVAL, "messages of %u frames, %u at once: 1 to %u, 1 to %u",
 			group, f->part, FLOOR_GROUP_MAX, FLOOR_BURST_MAX);
 	f->run++;
 	f->group = group;
@@ -687,7 +688,7 @@ floor_latency(struct floor *f, uint16_t frame_bytes, uint16_t group, uint64_t ro
 				hist_record(h, (ticks * ns_per_tick_q32) >> 32);
 			in_a_row = 0;
 			if (unlikely(start > end))
-				return fail(f, -ETIMEDOUT,
+				return floor_fail(f, -ETIMEDOUT,
 					"%u bytes: %.0f s were up after %lu of %lu rounds: "
 					"ask for fewer",
 					frame_bytes, f->time_limit_s, i, warmup + rounds);
@@ -695,7 +696,7 @@ floor_latency(struct floor *f, uint16_t frame_bytes, uint16_t group, uint64_t ro
 		}
 		lost_now += i >= warmup;
 		if (++in_a_row == LOST_IN_A_ROW || start > end)
-			return fail(f, -ETIMEDOUT,
+			return floor_fail(f, -ETIMEDOUT,
 				"%u bytes: %u pings in a row unanswered after %lu rounds: "
 				"is the responder running, does the link pass this size?",
 				frame_bytes, in_a_row, i);
@@ -712,7 +713,7 @@ user_new(struct floor *f)
 		RTE_CACHE_LINE_SIZE);
 
 	if (user == NULL)
-		fail(f, -ENOMEM, "no %u bytes for the user buffer: give EAL more memory (-m)",
+		floor_fail(f, -ENOMEM, "no %u bytes for the user buffer: give EAL more memory (-m)",
 			FLOOR_USER_BYTES + UINT16_MAX);
 	else
 		memset(user, 0x5a, FLOOR_USER_BYTES);
@@ -811,9 +812,10 @@ stream_run(struct floor *f, struct floor_stream *s, double seconds, struct floor
 	int rc;
 
 	if (s->burst == 0 || s->burst > FLOOR_BURST_MAX)
-		return fail(f, -EINVAL, "burst of %u: must be 1 to %u", s->burst, FLOOR_BURST_MAX);
+		return floor_fail(f, -EINVAL, "burst of %u: must be 1 to %u", s->burst,
+			FLOOR_BURST_MAX);
 	if (seconds <= 0 || seconds > f->time_limit_s)
-		return fail(f, -EINVAL, "%.3f seconds: must be more than 0 and at most %.0f",
+		return floor_fail(f, -EINVAL, "%.3f seconds: must be more than 0 and at most %.0f",
 			seconds, f->time_limit_s);
 	f->run++;
 	f->group = s->group;
@@ -829,7 +831,7 @@ stream_run(struct floor *f, struct floor_stream *s, double seconds, struct floor
 	r.elapsed_ns = rte_be_to_cpu_64(hdr.elapsed_ns);
 	r.payload_bytes = r.received * (s->frame_bytes - FLOOR_HDR_BYTES);
 	if (r.received < 2 || r.elapsed_ns == 0)
-		return fail(f, -EIO,
+		return floor_fail(f, -EIO,
 			"%u bytes: %lu of %lu frames arrived: does the link pass this size?",
 			s->frame_bytes, r.received, r.sent);
 	r.frames_per_s = (double)r.received * 1e9 / (double)r.elapsed_ns;
@@ -861,7 +863,8 @@ floor_bandwidth(struct floor *f, uint16_t frame_bytes, uint16_t group, uint16_t 
 	if (rc != 0)
 		return rc;
 	if (group == 0 || group > FLOOR_GROUP_MAX)
-		return fail(f, -EINVAL, "messages of %u frames: 1 to %u", group, FLOOR_GROUP_MAX);
+		return floor_fail(f, -EINVAL, "messages of %u frames: 1 to %u", group,
+			FLOOR_GROUP_MAX);
 	s.user = user = user_new(f);
 	if (user == NULL)
 		return -ENOMEM;

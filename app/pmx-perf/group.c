@@ -73,7 +73,8 @@ unsubscribe(struct perf_session *s, uint32_t region)
 
 /* Open the group, and share the region whose home is here, then the other one. */
 static int
-begin(struct perf_session *s, struct pmx_addr initiator, struct pmx_addr responder, uint32_t home)
+perf_group_begin(struct perf_session *s, struct pmx_addr initiator, struct pmx_addr responder,
+	uint32_t home)
 {
 	int e = perf_group_open(s, GROUP, initiator, responder, &group);
 	void *memory[2];
@@ -155,7 +156,7 @@ contend_once(struct perf_session *s)
 /* ------------------------------------------------------------------ responder */
 
 static int
-answer(struct perf_session *s, struct pmx_message *m)
+perf_group_answer(struct perf_session *s, struct pmx_message *m)
 {
 	struct order o;
 	int e = 0;
@@ -167,7 +168,7 @@ answer(struct perf_session *s, struct pmx_message *m)
 	memcpy(&o, pmx_message_data(m), sizeof(o));
 	switch (o.depth) {
 	case OPEN:
-		e = begin(s, m->source, pmx_context_addr(s->ctx), OTHER);
+		e = perf_group_begin(s, m->source, pmx_context_addr(s->ctx), OTHER);
 		break;
 	case BARRIERS:
 		e = repeat(s, o.count, barrier, NULL);
@@ -185,13 +186,13 @@ answer(struct perf_session *s, struct pmx_message *m)
 }
 
 static void
-end(struct perf_session *s)
+perf_group_end(struct perf_session *s)
 {
 	(void)s;
 	close_group();
 }
 
-const struct responder group_responder = {.answer = answer, .end = end};
+const struct responder group_responder = {.answer = perf_group_answer, .end = perf_group_end};
 
 /* ------------------------------------------------------------------ initiator */
 
@@ -345,7 +346,7 @@ region_turn(struct perf_session *s, uint64_t batch, struct hist *h)
 }
 
 static int
-turn(struct perf_session *s, uint64_t batch, struct hist *h)
+perf_group_turn(struct perf_session *s, uint64_t batch, struct hist *h)
 {
 	int e = repeat(s, batch, trip_once, h ? &h[TRIP] : NULL);
 
@@ -384,9 +385,9 @@ test_group(struct perf_session *s, const struct perf_options *o)
 	for (unsigned i = 0; i < FIGURES; i++)
 		hist_init(&h[i]);
 	e = order(s, o, OPEN, 0);
-	e = e == 0 ? begin(s, pmx_context_addr(s->ctx), o->to, OWN) : e;
+	e = e == 0 ? perf_group_begin(s, pmx_context_addr(s->ctx), o->to, OWN) : e;
 	for (uint64_t i = 0; i < o->rounds + batch && e == 0; i += batch)
-		e = turn(s, batch, i ? h : NULL);
+		e = perf_group_turn(s, batch, i ? h : NULL);
 	e = e == 0 ? order(s, o, CLOSE, 0) : e;
 	close_group();
 	if (e != 0)

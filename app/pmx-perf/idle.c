@@ -107,7 +107,7 @@ pause_us(uint32_t us)
 }
 
 static int
-measure(struct bench *b, const struct perf_options *o, struct idle_cell *c, uint32_t gap)
+idle_measure(struct bench *b, const struct perf_options *o, struct idle_cell *c, uint32_t gap)
 {
 	double enough = gap >= 1000000 ? 3.3 * o->seconds : 0.5 * o->seconds;
 	double begin = seconds(CLOCK_MONOTONIC), cpu = seconds(b->clock), spent;
@@ -132,7 +132,7 @@ measure(struct bench *b, const struct perf_options *o, struct idle_cell *c, uint
 }
 
 static int
-start(struct bench *b, const struct perf_options *o, char *path, size_t size)
+idle_start(struct bench *b, const struct perf_options *o, char *path, size_t size)
 {
 	const struct pmx_context_params few = {
 		.size = sizeof(few),
@@ -237,7 +237,7 @@ print(const struct bench *b, const struct perf_options *o, unsigned p, unsigned 
 
 /* Draw CPU time against round trip, with a curve for each policy; its points are the gaps. */
 static int
-draw(const struct bench *b, const char *dir)
+idle_draw(const struct bench *b, const char *dir)
 {
 	static struct plot plot;
 	int result = 0;
@@ -276,7 +276,7 @@ run_idle(const struct perf_options *o)
 {
 	static struct bench b;
 	char path[64];
-	int e = start(&b, o, path, sizeof(path));
+	int e = idle_start(&b, o, path, sizeof(path));
 
 	if (e == 0 && !o->json)
 		printf("%-9s %8s %12s %12s %11s\n", "policy", "gap", "p50 us", "p99 us", "engine");
@@ -286,7 +286,7 @@ run_idle(const struct perf_options *o)
 		for (unsigned g = 0; g < GAPS && e == 0; g++) {
 			if (o->progress)
 				fprintf(stderr, "\r%s, gap %u us ", policies[p], gaps[g]);
-			e = measure(&b, o, &b.cells[p][g], gaps[g]);
+			e = idle_measure(&b, o, &b.cells[p][g], gaps[g]);
 			if (o->progress)
 				fprintf(stderr, "\r%-40s\r", "");
 			if (e == 0)
@@ -294,7 +294,7 @@ run_idle(const struct perf_options *o)
 		}
 	}
 	if (e == 0 && o->figure != NULL)
-		e = draw(&b, o->figure);
+		e = idle_draw(&b, o->figure);
 	else if (e != 0)
 		fprintf(stderr, "pmx-perf: idle: %s\n", pmx_strerror(e));
 	stop(&b);

@@ -25,7 +25,7 @@ static struct {
 } line;
 
 static void *
-answer(void *arg)
+line_answer(void *arg)
 {
 	int64_t seen = 0;
 
@@ -62,7 +62,7 @@ sample(int64_t *trip, double *ns)
 }
 
 static int
-measure(struct hist *h)
+line_measure(struct hist *h)
 {
 	int64_t trip = 0;
 	double ns;
@@ -97,9 +97,10 @@ run_line(const struct perf_options *o)
 		return 1;
 	}
 	hist_init(&h);
-	if (pthread_create(&thread, NULL, answer, NULL) != 0)
+	if (pthread_create(&thread, NULL, line_answer, NULL) != 0)
 		return perf_complain("floor line: thread", -EAGAIN);
-	e = cpu_pin(thread, other) != 0 || cpu_pin(pthread_self(), o->cpu) != 0 || measure(&h) != 0;
+	e = cpu_pin(thread, other) != 0 || cpu_pin(pthread_self(), o->cpu) != 0 ||
+		line_measure(&h) != 0;
 	atomic_store(&line.stop, true);
 	pthread_join(thread, NULL);
 	if (e != 0)

@@ -388,7 +388,7 @@ warm(struct perf_session *s, const struct perf_options *o)
 
 /* Fill what is sent, print the table's head, and warm up. */
 static int
-begin(struct perf_session *s, const struct perf_options *o)
+perf_messages_begin(struct perf_session *s, const struct perf_options *o)
 {
 	user_fill();
 	row_head(o);
@@ -398,7 +398,7 @@ begin(struct perf_session *s, const struct perf_options *o)
 int
 test_latency(struct perf_session *s, const struct perf_options *o)
 {
-	const int e = begin(s, o);
+	const int e = perf_messages_begin(s, o);
 
 	return e == 0 ? latencies(s, o) : e;
 }
@@ -406,7 +406,7 @@ test_latency(struct perf_session *s, const struct perf_options *o)
 int
 test_rate(struct perf_session *s, const struct perf_options *o)
 {
-	const int e = begin(s, o);
+	const int e = perf_messages_begin(s, o);
 
 	return e == 0 ? stream(s, o, "rate", o->size_count ? o->sizes[0] : 64) : e;
 }
@@ -414,7 +414,7 @@ test_rate(struct perf_session *s, const struct perf_options *o)
 int
 test_bandwidth(struct perf_session *s, const struct perf_options *o)
 {
-	const int e = begin(s, o);
+	const int e = perf_messages_begin(s, o);
 
 	return e == 0 ? bandwidths(s, o) : e;
 }
@@ -422,7 +422,7 @@ test_bandwidth(struct perf_session *s, const struct perf_options *o)
 int
 test_all(struct perf_session *s, const struct perf_options *o)
 {
-	int e = begin(s, o);
+	int e = perf_messages_begin(s, o);
 
 	if (e == 0)
 		e = latencies(s, o);

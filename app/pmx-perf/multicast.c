@@ -30,7 +30,7 @@ static const uint32_t receivers[] = {1, 2, 4};
 /* ------------------------------------------------------------------ both sides */
 
 static void
-end(struct perf_session *s)
+multicast_end(struct perf_session *s)
 {
 	(void)s;
 	for (unsigned k = 0; k < members.here; k++) {
@@ -137,7 +137,7 @@ areas(uint32_t bytes)
 }
 
 static int
-answer(struct perf_session *s, struct pmx_message *m)
+multicast_answer(struct perf_session *s, struct pmx_message *m)
 {
 	struct order o;
 	int e = 0;
@@ -162,13 +162,13 @@ answer(struct perf_session *s, struct pmx_message *m)
 		e = contend(s, o.count, NULL);
 		break;
 	case CLOSE:
-		end(s);
+		multicast_end(s);
 		break;
 	}
 	return e == 0 ? PERF_ANSWERED : e;
 }
 
-const struct responder multicast_responder = {.answer = answer, .end = end};
+const struct responder multicast_responder = {.answer = multicast_answer, .end = multicast_end};
 
 /* ------------------------------------------------------------------ initiator */
 
@@ -346,6 +346,6 @@ test_multicast(struct perf_session *s, const struct perf_options *o)
 		pmx_group_set_free(sets[k]);
 	pmx_free(s->ctx, data);
 	e = e == 0 ? order(s, o, CLOSE, 0, 0) : e;
-	end(s);
+	multicast_end(s);
 	return e;
 }

@@ -27,7 +27,7 @@
 #define FLOOR_LONGEST 9014 /* longest frame with its Ethernet header, bytes */
 
 static int
-fail(const char *what, const char *why)
+raw_fail(const char *what, const char *why)
 {
 	fprintf(stderr, "pmx-perf: %s: %s\n", what, why);
 	return 1;
@@ -197,32 +197,33 @@ run_floor(const struct perf_options *o)
 	int result = 1;
 
 	if (rte_eal_init(o->eal_argc, o->eal_argv) < 0)
-		return fail("the DPDK EAL did not start", rte_strerror(rte_errno));
+		return raw_fail("the DPDK EAL did not start", rte_strerror(rte_errno));
 	if (rte_eth_dev_count_avail() == 0) {
-		fail("no port", "name one behind --, e.g. -- --vdev=net_memif0,role=server,...");
+		raw_fail("no port",
+			"name one behind --, e.g. -- --vdev=net_memif0,role=server,...");
 		goto out;
 	}
 	struct rte_mempool *pool = rte_pktmbuf_pool_create("floor", FLOOR_MBUFS, 256, 0,
 		RTE_PKTMBUF_HEADROOM + FLOOR_ROOM, (int)rte_socket_id());
 
 	if (pool == NULL) {
-		fail("no memory for mbufs", "reserve hugepages with dpdk-config/hugepages.sh");
+		raw_fail("no memory for mbufs", "reserve hugepages with dpdk-config/hugepages.sh");
 		goto out;
 	}
 	if (floor_port_start(&f, rte_eth_find_next(0), 9000, pool) != 0 ||
 		floor_link_wait(&f, 20) != 0) {
-		fail("port", f.error);
+		raw_fail("port", f.error);
 		goto out;
 	}
 	f.idle = o->idle == PERF_SPIN ? FLOOR_SPIN : FLOOR_YIELD;
 	f.time_limit_s = 120;
 	if (o->respond) {
-		result = floor_echo(&f, 300) == 0 ? 0 : fail("echo", f.error);
+		result = floor_echo(&f, 300) == 0 ? 0 : raw_fail("echo", f.error);
 	} else {
 		row_head(o);
 		result = (o->size_count ? raw_messages(&f, o) : floor_all(&f, o)) == 0
 			? 0
-			: fail("floor", f.error);
+			: raw_fail("floor", f.error);
 		floor_quit(&f);
 	}
 	floor_port_stop(&f);
@@ -298,11 +299,12 @@ run_baseline(const struct perf_options *o)
 	if (o->respond || !o->serve) {
 		child = o->respond ? 0 : fork();
 		if (child < 0)
-			return fail("fork", strerror(errno));
+			return raw_fail("fork", strerror(errno));
 		if (child == 0) {
 			if (cpu_pin(pthread_self(), o->respond ? o->cpu : cpu_other(o->cpu)) != 0)
 				_exit(1);
-			result = baseline_serve(&b, NULL, 300) == 0 ? 0 : fail("serving", b.error);
+			result = baseline_serve(&b, NULL, 300) == 0 ? 0
+								    : raw_fail("serving", b.error);
 			if (o->respond)
 				return result;
 			_exit(result);
@@ -312,7 +314,7 @@ run_baseline(const struct perf_options *o)
 		baseline_quit(&b);
 		return 1;
 	}
-	result = baseline_tests(&b, o) == 0 ? 0 : fail(o->kind, b.error);
+	result = baseline_tests(&b, o) == 0 ? 0 : raw_fail(o->kind, b.error);
 	baseline_quit(&b);
 	if (child > 0 && (waitpid(child, &status, 0) != child || status != 0))
 		result = 1;

@@ -198,7 +198,7 @@ transfer_for(struct perf_session *s, const struct perf_options *o, struct remote
 }
 
 static int
-measure(struct perf_session *s, const struct perf_options *o, struct remote_stream *x,
+remote_measure(struct perf_session *s, const struct perf_options *o, struct remote_stream *x,
 	struct perf_row *r)
 {
 	int e = transfer_for(s, o, x, o->seconds / 10);
@@ -262,7 +262,7 @@ one_size(struct perf_session *s, const struct perf_options *o, uint32_t size, st
 	snprintf(r->what, sizeof(r->what), "%s", o->command->name);
 	e = ask_memory(s, o, x.len, &x.remote);
 	if (e == 0)
-		e = measure(s, o, &x, r);
+		e = remote_measure(s, o, &x, r);
 	if (e == 0 && copy != NULL)
 		measure_memcpy(o, &x, copy);
 	pmx_invalidate(x.local, x.len);

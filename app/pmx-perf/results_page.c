@@ -60,7 +60,8 @@ put_facts(FILE *f, const json_t *object)
 
 /* Draw one measure of all series over the size, if there is more than one size. */
 static void
-draw(FILE *f, const json_t *document, const struct measure *m, const struct series *s, unsigned n)
+results_page_draw(FILE *f, const json_t *document, const struct measure *m, const struct series *s,
+	unsigned n)
 {
 	static struct plot p;
 	char y_label[64];
@@ -170,7 +171,7 @@ results_page(const json_t *document, const char *dir)
 		if (n == 0)
 			continue;
 		fprintf(f, "<h2>%s, %s</h2>\n", measures[k].title, measures[k].unit);
-		draw(f, document, &measures[k], s, n);
+		results_page_draw(f, document, &measures[k], s, n);
 		put_table(f, document, &measures[k], s, n);
 	}
 	fprintf(f, "<h2>Machine and programs</h2>\n<table>\n");

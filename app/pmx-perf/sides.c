@@ -119,7 +119,7 @@ responders_find(const struct perf_command *commands, const struct responder *all
 
 /* Answer a message. One that no test knows is dropped. */
 static int
-answer(struct perf_session *s, const struct responder *const all[], unsigned count,
+sides_answer(struct perf_session *s, const struct responder *const all[], unsigned count,
 	struct pmx_message *m)
 {
 	int e = PERF_NOT_MINE;
@@ -143,7 +143,7 @@ answer_until_quit(struct perf_session *s, const struct responder *const all[], u
 		if (n == 0)
 			session_polled(s);
 		for (int i = 0; i < n && e == PERF_ANSWERED; i++)
-			e = answer(s, all, count, &m[i]);
+			e = sides_answer(s, all, count, &m[i]);
 		if (n != 0 && s->embedded)
 			pmx_node_poll(s->node);
 	}

@@ -333,7 +333,8 @@ print_end_of(const struct suite *s, const char *name)
 
 /* Start a command of a column with its output in files of that name. Return -1 after printing. */
 static pid_t
-start(const struct suite *s, const char *text, int cpu, const char *name, struct command_line *c)
+suite_start(const struct suite *s, const char *text, int cpu, const char *name,
+	struct command_line *c)
 {
 	char expanded[TEXT_MAX], out[PATH_MAX], err[PATH_MAX];
 
@@ -419,7 +420,7 @@ run_one(struct suite *s, struct suite_column *c, const char *text, unsigned turn
 	if (c->beside[0] != '\0') {
 		if (!not_ready_yet(s, c->ready))
 			return 0;
-		other = start(s, c->beside, s->cpu[1], "beside", &beside);
+		other = suite_start(s, c->beside, s->cpu[1], "beside", &beside);
 		if (other < 0)
 			return 0;
 		if (!ready(s, other, c->ready, c->wait, "beside")) {
@@ -427,7 +428,7 @@ run_one(struct suite *s, struct suite_column *c, const char *text, unsigned turn
 			return 0;
 		}
 	}
-	pid = start(s, text, s->cpu[0], "run", &run);
+	pid = suite_start(s, text, s->cpu[0], "run", &run);
 	if (pid > 0)
 		status = command_end(pid, s->timeout);
 	if (status == 0)
@@ -487,7 +488,7 @@ column_once(struct suite *s, struct suite_column *c, unsigned turn)
 			continue;
 		snprintf(name, sizeof(name), "with%u", begun + 1);
 		pids[begun] = not_ready_yet(s, c->with_ready[begun])
-			? start(s, c->with[begun], -1, name, &line)
+			? suite_start(s, c->with[begun], -1, name, &line)
 			: -1;
 		good = pids[begun] > 0 &&
 			ready(s, pids[begun], c->with_ready[begun], c->wait, name);
@@ -553,7 +554,7 @@ cpus_once(struct suite *s, unsigned turn)
 	snprintf(text[2], TEXT_MAX, "pmx-perf floor line --cpu %d --other %d", s->cpu[0],
 		s->cpu[1]);
 	for (unsigned i = 0; i < (two ? 3 : 1); i++) {
-		const pid_t pid = start(s, text[i], -1, "run", &line);
+		const pid_t pid = suite_start(s, text[i], -1, "run", &line);
 
 		if (pid > 0 && command_end(pid, s->timeout) == 0)
 			add_results(s, NULL, &line, turn, 0);

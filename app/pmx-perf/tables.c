@@ -268,7 +268,8 @@ list_unsettled(const struct comparison *c)
 
 /* Draw the same as curves: DIR/NAME.csv, .svg. */
 static int
-draw(const struct comparison *c, const char *dir, const char *test, enum figure f, struct plot *p)
+tables_draw(const struct comparison *c, const char *dir, const char *test, enum figure f,
+	struct plot *p)
 {
 	for (unsigned k = 0; k < c->count; k++) {
 		for (size_t i = 0; i < COLUMNS && p->curves < PLOT_CURVES; i++) {
@@ -317,8 +318,8 @@ figures(const struct comparison *c, const char *dir)
 		.y_log = true,
 	};
 
-	return draw(c, dir, "latency", P50, &round_trip) |
-		draw(c, dir, "bandwidth", BANDWIDTH, &bandwidth);
+	return tables_draw(c, dir, "latency", P50, &round_trip) |
+		tables_draw(c, dir, "bandwidth", BANDWIDTH, &bandwidth);
 }
 
 int

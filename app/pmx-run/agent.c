@@ -44,7 +44,7 @@ struct agent_work {
 };
 
 static void
-tell(struct agent_work *a, uint8_t op, uint32_t rank, const void *body, uint32_t len)
+agent_tell(struct agent_work *a, uint8_t op, uint32_t rank, const void *body, uint32_t len)
 {
 	/* that pmx-run has gone is seen by its stream's end */
 	stream_write(a->up, op, rank, body, len);
@@ -140,7 +140,7 @@ make_channels(struct process *p, int child[FDS], int failed[2])
 /* Start the process of the agent's rank number i. Return false if that fails, after telling pmx-run
  * why. */
 static bool
-start(struct agent_work *a, uint32_t i)
+run_agent_start(struct agent_work *a, uint32_t i)
 {
 	struct process *p = &a->of[i];
 	const uint32_t rank = a->launch.first + i;
@@ -162,7 +162,7 @@ start(struct agent_work *a, uint32_t i)
 		n = read(failed[0], why, sizeof(why));
 	close(failed[0]);
 	if (n > 0) {
-		tell(a, STREAM_FAILED, rank, why, (uint32_t)n);
+		agent_tell(a, STREAM_FAILED, rank, why, (uint32_t)n);
 		return false;
 	}
 	return true;
@@ -174,11 +174,12 @@ start_all(struct agent_work *a)
 	char body[4 + 256] = "";
 
 	for (uint32_t i = 0; i < a->launch.ranks; i++) {
-		if (!start(a, i))
+		if (!run_agent_start(a, i))
 			return;
 		stream_put_u32((uint8_t *)body, (uint32_t)a->of[i].pid);
 		gethostname(body + 4, sizeof(body) - 5);
-		tell(a, STREAM_STARTED, a->launch.first + i, body, 4 + (uint32_t)strlen(body + 4));
+		agent_tell(a, STREAM_STARTED, a->launch.first + i, body,
+			4 + (uint32_t)strlen(body + 4));
 	}
 }
 
@@ -195,7 +196,7 @@ pass_output(struct agent_work *a, uint32_t i, int which)
 		const ssize_t n = read(*fd, bytes, sizeof(bytes));
 
 		if (n > 0)
-			tell(a, which == OUTPUT ? STREAM_OUTPUT : STREAM_ERRORS,
+			agent_tell(a, which == OUTPUT ? STREAM_OUTPUT : STREAM_ERRORS,
 				a->launch.first + i, bytes, (uint32_t)n);
 		else if (n < 0 && errno == EINTR)
 			continue;
@@ -217,7 +218,7 @@ pass_messages(struct agent_work *a, uint32_t i)
 
 	while (r == 1 && (n = stream_next(&p->in, &m)) == 1) {
 		if (m.op >= STREAM_HELLO && m.op <= STREAM_LEAVE)
-			tell(a, m.op, a->launch.first + i, m.body, m.len);
+			agent_tell(a, m.op, a->launch.first + i, m.body, m.len);
 	}
 	if ((r != 1 && r != -EAGAIN) || n < 0)
 		close_fd(&p->fd[SOCKET]);
@@ -245,7 +246,7 @@ ended(struct agent_work *a, uint32_t i, int status)
 	for (int k = 0; k < FDS; k++)
 		close_fd(&p->fd[k]);
 	stream_put_u32(body, (uint32_t)status);
-	tell(a, STREAM_ENDED, a->launch.first + i, body, sizeof(body));
+	agent_tell(a, STREAM_ENDED, a->launch.first + i, body, sizeof(body));
 }
 
 static void
@@ -301,7 +302,7 @@ command(struct agent_work *a, const struct stream_message *m)
 
 /* Wait for whatever comes first, and take it. Return false if pmx-run has gone. */
 static bool
-turn(struct agent_work *a, struct pollfd *fds, int signals, bool listens)
+agent_turn(struct agent_work *a, struct pollfd *fds, int signals, bool listens)
 {
 	const int64_t left = a->kill_at_ms - clock_ms();
 	uint32_t n = 2;
@@ -373,7 +374,7 @@ agent_run(void)
 		if (more == NULL)
 			break;
 		fds = more;
-		if (!turn(&a, fds, signals, listens)) {
+		if (!agent_turn(&a, fds, signals, listens)) {
 			listens = false;
 			end_all(&a);
 		}

@@ -114,7 +114,7 @@ must(void *p)
 }
 
 static const char *
-name_of(const struct host *h)
+run_name_of(const struct host *h)
 {
 	return *h->name != 0 ? h->name : "this host";
 }
@@ -154,7 +154,7 @@ flush(struct run_agent *a)
 }
 
 static void
-tell(struct run_agent *a, uint8_t op, const void *body, uint32_t len)
+run_tell(struct run_agent *a, uint8_t op, const void *body, uint32_t len)
 {
 	struct output_chunk *c = must(malloc(sizeof(*c) + STREAM_HEAD + len));
 
@@ -177,7 +177,7 @@ signal_all(int number)
 
 	stream_put_u32(body, (uint32_t)number);
 	for (uint32_t i = 0; i < job.hosts.count; i++)
-		tell(&job.agents[i], STREAM_SIGNAL, body, sizeof(body));
+		run_tell(&job.agents[i], STREAM_SIGNAL, body, sizeof(body));
 }
 
 /* End the job with that exit code, if it does not end already. */
@@ -220,7 +220,7 @@ look_for_missing(void)
 		fprintf(stderr,
 			"pmx-run: rank %u (process %u on %s) has left the job, but %u others wait "
 			"for it in an exchange\n",
-			r, job.ranks[r].pid, name_of(job.ranks[r].agent->host), job.waiting);
+			r, job.ranks[r].pid, run_name_of(job.ranks[r].agent->host), job.waiting);
 		end_job(1);
 	}
 }
@@ -235,7 +235,8 @@ fence(uint32_t rank)
 	r->fences++;
 	if (++job.waiting == job.size) {
 		for (uint32_t i = 0; i < job.hosts.count; i++)
-			tell(&job.agents[i], STREAM_VALUES, job.put.bytes, (uint32_t)job.put.len);
+			run_tell(&job.agents[i], STREAM_VALUES, job.put.bytes,
+				(uint32_t)job.put.len);
 		job.put.len = 0;
 		job.waiting = 0;
 		if (job.fences++ == 0 && job.verbose)
@@ -280,7 +281,7 @@ rank_ended(struct run_agent *a, uint32_t rank, int status)
 	a->running--;
 	if (code != 0 && job.code < 0) {
 		fprintf(stderr, "pmx-run: rank %u (process %u on %s) ", rank, r->pid,
-			name_of(a->host));
+			run_name_of(a->host));
 		if (signalled)
 			fprintf(stderr, "was ended by signal %d (%s)", WTERMSIG(status),
 				strsignal(WTERMSIG(status)));
@@ -334,7 +335,7 @@ message(struct run_agent *a, const struct stream_message *m)
 	case STREAM_FAILED:
 		if (job.code < 0)
 			fprintf(stderr, "pmx-run: rank %u on %s cannot be started: %.*s\n", rank,
-				name_of(a->host), (int)m->len, (const char *)m->body);
+				run_name_of(a->host), (int)m->len, (const char *)m->body);
 		end_job(127);
 		none_run(a, rank); /* nor do those after it */
 		if (a->running == 0)
@@ -375,7 +376,7 @@ agent_ended(struct run_agent *a)
 		return;
 	if (job.code < 0)
 		fprintf(stderr, "pmx-run: %s: the way to it, or its pmx-run, has ended%s\n",
-			name_of(a->host),
+			run_name_of(a->host),
 			WIFEXITED(status) && WEXITSTATUS(status) == 127
 				? " (no such command: is pmx-run installed there? --agent, PMX_RUN)"
 				: "");
@@ -384,7 +385,7 @@ agent_ended(struct run_agent *a)
 }
 
 static void
-hear(struct run_agent *a)
+run_hear(struct run_agent *a)
 {
 	struct stream_message m;
 	int r = stream_read(a->from, &a->in), n = 0;
@@ -393,7 +394,7 @@ hear(struct run_agent *a)
 		message(a, &m);
 	if (n < 0) {
 		fprintf(stderr, "pmx-run: %s: what answers there is no pmx-run\n",
-			name_of(a->host));
+			run_name_of(a->host));
 		kill(a->pid, SIGTERM);
 		r = 0;
 	}
@@ -668,7 +669,7 @@ start_job(struct run_options *o)
 		if (body == NULL)
 			die("a command and variables of more than %u MiB", STREAM_MAX >> 20);
 		agent_start(a, h, o->how);
-		tell(a, STREAM_START, body, len);
+		run_tell(a, STREAM_START, body, len);
 		free(body);
 	}
 }
@@ -678,7 +679,7 @@ start_job(struct run_options *o)
 /* Wait for whatever comes first from the agents, from signals or from the clock, and take it.
  * Return false if no agent is left. */
 static bool
-turn(struct pollfd *fds, int signals)
+run_turn(struct pollfd *fds, int signals)
 {
 	const int64_t left = job.end_ms - clock_ms();
 	bool any = false;
@@ -720,7 +721,7 @@ turn(struct pollfd *fds, int signals)
 		if (fds[1 + i].revents & POLLOUT)
 			flush(a);
 		if (fds[1 + i].revents & ~POLLOUT)
-			hear(a);
+			run_hear(a);
 	}
 	return true;
 }
@@ -768,7 +769,7 @@ main(int argc, char **argv)
 	start_job(&o);
 	struct pollfd *fds = must(calloc(1 + job.hosts.count, sizeof(*fds)));
 
-	while (turn(fds, signals))
+	while (run_turn(fds, signals))
 		;
 	free(fds);
 	job_free(&o);

@@ -72,7 +72,7 @@ tcp_like(uint32_t nodes)
 }
 
 static struct outcome
-measure(const struct method *m, const struct coll_task *task)
+collectives_measure(const struct method *m, const struct coll_task *task)
 {
 	struct coll_plan *p = coll_planned(m->generator, task);
 
@@ -121,7 +121,7 @@ sweep(const struct sim_options *o, const char *name, const char *title, const st
 		double *y = plot_row(&p, (double)sizes[k]);
 
 		for (unsigned i = 0; i < count; i++) {
-			const struct outcome out = measure(&methods[i], &task);
+			const struct outcome out = collectives_measure(&methods[i], &task);
 
 			y[i] = out.part;
 			printf("%s: %7lu bytes, %-24s ", name, sizes[k], methods[i].label);
@@ -157,7 +157,7 @@ unequal(const char *trunk, const char *host)
 	const struct coll_task task = coll_task_of(COLL_GATHER, t, 100000);
 
 	for (unsigned i = 1; i < GATHERS; i++) {
-		const struct outcome out = measure(&gathers[i], &task);
+		const struct outcome out = collectives_measure(&gathers[i], &task);
 
 		printf("e8: trunks %s, a host %s: %-12s ", trunk, host, gathers[i].label);
 		print_outcome(&out);
@@ -188,7 +188,7 @@ gaps(const char *latency, double latency_ns)
 			static const struct method methods[] = {{COLL_IN_TURN, "in turn", false},
 				{COLL_BINOMIAL, "binomial", false},
 				{COLL_CHAIN, "pipeline", false}};
-			const struct outcome out = measure(&methods[k], &task);
+			const struct outcome out = collectives_measure(&methods[k], &task);
 
 			printf("e8: gaps, L %s, T %.0f us: %-9s %9.1f us, by the formula %9.1f\n",
 				latency, block / 1e3, methods[k].label, (out.ns - block * N) / 1e3,
@@ -268,7 +268,7 @@ e10(const struct sim_options *o)
 					continue;
 				const struct coll_task task = coll_task_of(k, t, sizes[i]);
 				const struct method best = {.generator = COLL_GENERATORS};
-				const struct outcome out = measure(&best, &task);
+				const struct outcome out = collectives_measure(&best, &task);
 
 				y[k] = out.part;
 				printf("%s: %-14s %7lu bytes, %-9s ", names[n], coll_kind_name[k],
@@ -360,11 +360,11 @@ adapt(enum coll_kind kind, uint64_t bytes, double parts[COUNT])
 	struct coll_task task = coll_task_of(kind, real, bytes);
 	struct adapt a = {0};
 	const struct method best = {.generator = COLL_GENERATORS};
-	const double before = measure(&best, &task).ns;
+	const double before = collectives_measure(&best, &task).ns;
 
 	real->edges[trunk].bandwidth_bps /= 2;
 	real->edges[real->edges[trunk].reverse].bandwidth_bps /= 2;
-	const double fresh = measure(&best, &task).ns;
+	const double fresh = collectives_measure(&best, &task).ns;
 	struct coll_plan *p = NULL;
 	struct coll_cost cost = {0};
 
@@ -606,8 +606,8 @@ e13(const struct sim_options *o)
 				const uint64_t bytes = k == COLL_BARRIER ? 0 : sizes[s];
 				const struct coll_task task = coll_task_of(k, t, bytes);
 				const struct coll_task all = coll_task_of(k, open, bytes);
-				const struct outcome a = measure(&best, &task);
-				const struct outcome b = measure(&best, &all);
+				const struct outcome a = collectives_measure(&best, &task);
+				const struct outcome b = collectives_measure(&best, &all);
 
 				printf("e13: %-24s %-14s %6lu bytes, %-9s ", overlays[i].name,
 					coll_kind_name[k], bytes, coll_generator_name[a.generator]);
@@ -636,7 +636,7 @@ print_plans(const struct coll_task *task, enum coll_generator only)
 		if (!coll_generator_does(g, task->kind) || (only != COLL_GENERATORS && g != only))
 			continue;
 		const struct method m = {.generator = g};
-		const struct outcome out = measure(&m, task);
+		const struct outcome out = collectives_measure(&m, task);
 
 		if (out.generator == COLL_GENERATORS) {
 			none |= g == only;

@@ -736,7 +736,7 @@ random_config(struct history *h)
 }
 
 static void
-begin(struct history *h, const struct sim_options *o, struct sim_config *c)
+fuzz_begin(struct history *h, const struct sim_options *o, struct sim_config *c)
 {
 	uint32_t frames = o->transfers ? suit_transfers(h, c) : 0;
 
@@ -780,7 +780,7 @@ run_all(struct history *h, const struct proto_config *p)
 
 /* Judge a history at its end. Return which rule was broken, or NULL if all was well. */
 static const char *
-judge(struct history *h)
+fuzz_judge(struct history *h)
 {
 	static char why[512];
 	const char *error = sim_error(h->sim);
@@ -824,9 +824,9 @@ one_history(struct history *h, const struct sim_options *o, uint64_t seed)
 		suit_links(h, &c);
 	if (o->seal)
 		suit_seals(h, &c);
-	begin(h, o, &c);
+	fuzz_begin(h, o, &c);
 	run_all(h, &c.proto);
-	const char *why = judge(h);
+	const char *why = fuzz_judge(h);
 
 	if (seen != NULL)
 		digest_end(h, seen);

@@ -54,17 +54,17 @@ static struct {
 } w;
 
 static void
-fail(const char *what)
+groups_fail(const char *what)
 {
 	fprintf(stderr, "pmx-sim: at %.6f s: %s\n", (double)sim_now(w.sim) / 1e9, what);
 	exit(1);
 }
 
 static void
-run(uint64_t until)
+groups_run(uint64_t until)
 {
 	if (!sim_run(w.sim, until))
-		fail(sim_error(w.sim));
+		groups_fail(sim_error(w.sim));
 }
 
 /* ------------------------------------------------------------------ what nodes send */
@@ -80,7 +80,7 @@ new_tag(const struct group_sent *s)
 		*at = *s;
 		return (uint32_t)(at - w.sent);
 	}
-	fail("too many messages under way");
+	groups_fail("too many messages under way");
 	return 0;
 }
 
@@ -143,7 +143,7 @@ send_frames(uint32_t node)
 		memcpy(a->head, f.head, f.head_len);
 		a->len = f.head_len + f.len;
 		if (sim_multicast(w.sim, node, GROUP_CTX | WIRE_GROUP, a->len, w.air_count) != 0)
-			fail("a port without room");
+			groups_fail("a port without room");
 		w.air_count++;
 	}
 }
@@ -157,7 +157,7 @@ result(uint32_t node, const struct group_result *r)
 		break;
 	case GROUP_BARRIER:
 		if (r->error != 0)
-			fail("a barrier ended with an error");
+			groups_fail("a barrier ended with an error");
 		w.passed++;
 		break;
 	case GROUP_LACKS:
@@ -167,7 +167,7 @@ result(uint32_t node, const struct group_result *r)
 			if (n == 0)
 				continue;
 			if (!push(node, r->rank, n * w.unit))
-				fail("a push that cannot begin");
+				groups_fail("a push that cannot begin");
 			w.rest++;
 		}
 		break;
@@ -224,7 +224,7 @@ list_next(uint32_t to)
 	if (n == 0)
 		return;
 	if (!push(0, to, n))
-		fail("a push that cannot begin");
+		groups_fail("a push that cannot begin");
 	w.left[to] -= n;
 	w.list_open++;
 }
@@ -238,7 +238,7 @@ completed(void *arg, struct sim *s, uint32_t node, uint32_t tag, int error)
 	(void)arg;
 	(void)s;
 	if (error != 0)
-		fail("a message was not delivered");
+		groups_fail("a message was not delivered");
 	was->len = 0;
 	if (f != NULL)
 		groups_acked(w.members[node].groups, f, 0);
@@ -297,7 +297,7 @@ member_begin(uint32_t node, struct groups_config *c)
 	void *memory = aligned_alloc(64, bytes);
 
 	if (memory == NULL)
-		fail("out of memory");
+		groups_fail("out of memory");
 	memset(memory, 0, bytes);
 	m->groups = groups_init(memory, c);
 }
@@ -321,7 +321,7 @@ member_joins(uint32_t node)
 		const struct group_addr a = {(uint16_t)k, GROUP_CTX};
 
 		if (group_list(m->groups, GROUP_CTX, (uint32_t)m->place, &own, &a, 1, 0))
-			fail("the list of members is refused");
+			groups_fail("the list of members is refused");
 	}
 	pump(node);
 }
@@ -366,10 +366,10 @@ cluster_begin(struct topology *t, uint32_t mtu, double loss)
 		member_joins(i);
 	for (uint64_t at = MS; w.opened < w.count; at += MS) {
 		if (at > 10 * SEC)
-			fail("the group does not open");
-		run(at);
+			groups_fail("the group does not open");
+		groups_run(at);
 	}
-	run(sim_now(w.sim) + 10 * MS);
+	groups_run(sim_now(w.sim) + 10 * MS);
 }
 
 /* ------------------------------------------------------------------ experiments */
@@ -414,13 +414,13 @@ e6(const struct sim_options *o)
 			for (uint32_t i = 0; i < n; i++) {
 				if (group_barrier(w.members[i].groups, GROUP_CTX,
 					    (uint32_t)w.members[i].place) < 0)
-					fail("a barrier is refused");
+					groups_fail("a barrier is refused");
 				pump(i);
 			}
 			while (w.passed < n)
-				run(sim_now(w.sim) + US / 10);
+				groups_run(sim_now(w.sim) + US / 10);
 			took += sim_now(w.sim) - from;
-			run(sim_now(w.sim) + 100 * US); /* the Acks */
+			groups_run(sim_now(w.sim) + 100 * US); /* the Acks */
 		}
 		const double line = frame_ns(sizeof(struct wire_group), 10e9);
 		/* two cables each way, on each of which the frame is sent anew */
@@ -455,19 +455,19 @@ by_network(unsigned receivers, uint32_t mtu, double loss, double *sent)
 	w.air_max = (CAST_BYTES - 1) / w.unit + 1;
 	w.air = calloc(w.air_max, sizeof(*w.air));
 	if (w.air == NULL)
-		fail("out of memory");
+		groups_fail("out of memory");
 	const struct group_cast c = {.len = CAST_BYTES, .unit = w.unit};
 	const uint64_t from = sim_now(w.sim), before = sim_edge(w.sim, up)->bytes;
 
 	for (uint32_t i = 1; i < w.count; i++) {
 		if (group_cast_to(m->groups, GROUP_CTX, (uint32_t)m->place, i / 32, 1u << i % 32))
-			fail("a receiver is refused");
+			groups_fail("a receiver is refused");
 	}
 	if (group_cast(m->groups, GROUP_CTX, (uint32_t)m->place, &c) != 0)
-		fail("a multicast is refused");
+		groups_fail("a multicast is refused");
 	pump(0);
 	while (!w.cast_over || w.rest > 0)
-		run(sim_now(w.sim) + US);
+		groups_run(sim_now(w.sim) + US);
 	const double ms = (double)(sim_now(w.sim) - from) / 1e6;
 
 	*sent = (double)(sim_edge(w.sim, up)->bytes - before);
@@ -494,7 +494,7 @@ by_list(unsigned receivers, uint32_t mtu)
 			list_next(i);
 		}
 		if (!done)
-			run(sim_now(w.sim) + US);
+			groups_run(sim_now(w.sim) + US);
 	}
 	const double ms = (double)(sim_now(w.sim) - from) / 1e6;
 

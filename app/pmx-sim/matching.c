@@ -247,7 +247,8 @@ some_want(const struct matching_world *x, const struct matching_endpoint *e, uin
 }
 
 static void
-receive(struct matching_world *x, struct matching_endpoint *e, const struct match_want *want)
+sim_matching_receive(struct matching_world *x, struct matching_endpoint *e,
+	const struct match_want *want)
 {
 	struct match_message m;
 	uint32_t i = 0;
@@ -326,7 +327,7 @@ cancel(struct matching_world *x, struct matching_endpoint *e, uint64_t r)
 
 /* Send a message. The network carries only lengths; the contents of messages are in `all`. */
 static void
-send(struct matching_world *x, uint32_t node, uint32_t ctx, uint64_t r, uint32_t longest)
+matching_send(struct matching_world *x, uint32_t node, uint32_t ctx, uint64_t r, uint32_t longest)
 {
 	uint32_t peer = (uint32_t)(r % x->nodes),
 		 len = (uint32_t)((r >> 8) % (1 + (r & 128 && longest > 64 ? 64 : longest)));
@@ -362,9 +363,9 @@ matching_act(struct matching_world *x, uint32_t node, uint64_t random, uint32_t 
 
 		r ^= r >> 29;
 		if (what < 7)
-			send(x, node, ctx, r, longest);
+			matching_send(x, node, ctx, r, longest);
 		else if (what < 12)
-			receive(x, e, e->waits.count > MOST ? &any : &want);
+			sim_matching_receive(x, e, e->waits.count > MOST ? &any : &want);
 		else if (what < 14)
 			probe(x, e, &want);
 		else if (what < 15)
@@ -433,7 +434,7 @@ matching_settle(struct matching_world *x)
 			struct match_message m;
 
 			while (match_queue_find(&e->queue, &any, &m) != MATCH_NONE && !x->wrong[0])
-				receive(x, e, &any);
+				sim_matching_receive(x, e, &any);
 		}
 		if (e->waits.count != 0 || e->queue.unexpected.live != 0)
 			wrong(x, "%u messages wait at the end, the model has %u",

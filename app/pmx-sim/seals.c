@@ -63,7 +63,7 @@ draw_pairs(struct talk *t, enum pattern pattern)
 }
 
 static struct sim *
-make(struct talk *t, struct topology *network, const struct sim_seal *seal)
+sim_seals_make(struct talk *t, struct topology *network, const struct sim_seal *seal)
 {
 	struct sim_config c = {
 		.topology = network,
@@ -86,7 +86,7 @@ make(struct talk *t, struct topology *network, const struct sim_seal *seal)
 /* Run until everybody has heard everything, and as far as frames are sealed all have keys. Return
  * when that was, ns. */
 static uint64_t
-run(struct talk *t, struct sim *s, bool seals, uint32_t says)
+seals_run(struct talk *t, struct sim *s, bool seals, uint32_t says)
 {
 	uint32_t first = 0; /* all before have keys */
 
@@ -135,7 +135,7 @@ begin_at_once(uint32_t nodes, enum pattern pattern)
 	const uint32_t says = t.pair_count * (pattern == BOTH_SAY ? 2 : 1);
 
 	for (int seals = 0; seals < 2; seals++) {
-		struct sim *s = make(&t, network, seals ? &seal : NULL);
+		struct sim *s = sim_seals_make(&t, network, seals ? &seal : NULL);
 
 		t.delivered = 0;
 		for (uint32_t i = 0; i < nodes; i++)
@@ -145,7 +145,7 @@ begin_at_once(uint32_t nodes, enum pattern pattern)
 			if (pattern == BOTH_SAY)
 				sim_send(s, t.pairs[i][1], 0, t.pairs[i][0], 0, 64, 0);
 		}
-		took[seals] = run(&t, s, seals, says);
+		took[seals] = seals_run(&t, s, seals, says);
 		if (seals)
 			n = sim_seal_counts(s);
 		sim_free(s);

@@ -27,7 +27,7 @@ static const char usage_text[] =
 	"  --out TOPOLOGY  write to that file (standard output)\n";
 
 static int
-fail(const char *what, int error)
+survey_fail(const char *what, int error)
 {
 	fprintf(stderr, "pmx-survey: %s: %s\n", what, pmx_strerror(error));
 	return 1;
@@ -66,13 +66,13 @@ survey(struct pmx_job *job, const char *out)
 	int e = pmx_coll_survey(pmx_job_group(job), &s);
 
 	if (e != 0)
-		return fail("it cannot begin", e);
+		return survey_fail("it cannot begin", e);
 	if (pmx_job_rank(job) == 0)
 		fprintf(stderr, "pmx-survey: measuring between %u processes ...\n",
 			pmx_job_size(job));
 	e = pmx_coll_survey_wait(s, &text);
 	if (e != 1)
-		return fail("the network cannot be measured", e);
+		return survey_fail("the network cannot be measured", e);
 	int code = 0;
 
 	if (pmx_job_rank(job) == 0) {
@@ -82,7 +82,7 @@ survey(struct pmx_job *job, const char *out)
 	free(text);
 	/* the group ends with rank 0, and others may not have all yet */
 	e = pmx_job_fence(job, PATIENCE_US);
-	return e != 0 ? fail("the others", e) : code;
+	return e != 0 ? survey_fail("the others", e) : code;
 }
 
 int

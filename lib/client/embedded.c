@@ -71,7 +71,8 @@ pass(uint32_t level, const char *line)
 }
 
 static int
-start(struct pmx_node *n, const struct pmx_node_params *params, char *error, uint32_t error_len)
+embedded_start(struct pmx_node *n, const struct pmx_node_params *params, char *error,
+	uint32_t error_len)
 {
 	struct config config;
 	int result = -ENODEV;
@@ -120,7 +121,7 @@ free_number(const struct node *n)
 }
 
 static int
-open_context(struct pmx_context **out, struct pmx_node *node, uint16_t number,
+embedded_open_context(struct pmx_context **out, struct pmx_node *node, uint16_t number,
 	const struct pmx_context_params *params)
 {
 	struct node *n = node->embedded;
@@ -189,7 +190,7 @@ give_memory(struct pmx_context *ctx, int fd, void *addr, uint64_t len, int watch
 }
 
 static void
-end(struct pmx_node *node)
+embedded_end(struct pmx_node *node)
 {
 	bool owns_eal = node->owns_eal;
 
@@ -219,7 +220,8 @@ stop(struct pmx_context *ctx, uint32_t drain_us, enum attach_stop what, bool *se
 	return result < 0 ? result : 0;
 }
 
-static const struct way way_embedded = {open_context, close_context, give_memory, end,
-	rte_vect_get_max_simd_bitwidth, stop, poll, way_dpdk_page, inherit_forks, NULL, NULL};
+static const struct way way_embedded = {embedded_open_context, close_context, give_memory,
+	embedded_end, rte_vect_get_max_simd_bitwidth, stop, poll, way_dpdk_page, inherit_forks,
+	NULL, NULL};
 
-const struct dpdk_part dpdk_part = {PMX_VERSION, secondary_attach, start};
+const struct dpdk_part dpdk_part = {PMX_VERSION, secondary_attach, embedded_start};

@@ -25,7 +25,7 @@ _Static_assert(sizeof(((struct pmx_found *)0)->instance) == INSTANCE_NAME_MAX,
 /* Write the name of the instance whose socket has that file name. Return false if it is no such
  * socket. */
 static bool
-name_of(const char *file, char *name)
+find_name_of(const char *file, char *name)
 {
 	size_t len = strlen(file), suffix = strlen(SUFFIX);
 
@@ -42,7 +42,7 @@ is_socket(const struct dirent *d)
 {
 	char name[INSTANCE_NAME_MAX];
 
-	return name_of(d->d_name, name);
+	return find_name_of(d->d_name, name);
 }
 
 static bool
@@ -68,7 +68,7 @@ find_in(const char *dir, struct pmx_found *found, unsigned have, unsigned n)
 	for (int i = 0; i < count; i++) {
 		char name[INSTANCE_NAME_MAX], path[256];
 
-		name_of(files[i]->d_name, name);
+		find_name_of(files[i]->d_name, name);
 		free(files[i]);
 		if (have == n || is_known(found, have, name) ||
 			(size_t)snprintf(path, sizeof(path), "%s/%s" SUFFIX, dir, name) >=

@@ -97,7 +97,7 @@ free_pair(struct pair *p)
 }
 
 static void
-release(struct pmx_context *ctx, struct pair *p)
+pairs_release(struct pmx_context *ctx, struct pair *p)
 {
 	struct pairs *x = ctx->pairs;
 
@@ -136,7 +136,7 @@ pairs_close(struct pmx_context *ctx)
 	if (x == NULL)
 		return;
 	while (x->all != NULL)
-		release(ctx, x->all);
+		pairs_release(ctx, x->all);
 	while (x->left != NULL)
 		pairs_free_left(ctx, x->left);
 	free(x);
@@ -176,13 +176,13 @@ void
 pair_is_read(struct pmx_context *ctx, struct pair *p, bool broken)
 {
 	if (broken || (p->state == PAIR_ENDED && is_empty(p)))
-		release(ctx, p);
+		pairs_release(ctx, p);
 }
 
 /* End the pair, whose other side is gone. What that sent before waits to be received; if there is
  * nothing, release the pair at once. */
 static void
-end(struct pmx_context *ctx, struct pair *p)
+pairs_end(struct pmx_context *ctx, struct pair *p)
 {
 	p->state = PAIR_ENDED;
 	for (unsigned k = 0; k < PAIR_KINDS; k++)
@@ -367,7 +367,7 @@ make_room(struct pmx_context *ctx)
 	for (struct pair *p = x->all; x->count >= PAIRS_MAX && p != NULL; p = p->next) {
 		if (p->state == PAIR_ENDED && !p->flow[PAIR_MATCHED].receives &&
 			!p->flow[PAIR_PLAIN].receives) {
-			release(ctx, p);
+			pairs_release(ctx, p);
 			break;
 		}
 	}
@@ -377,7 +377,7 @@ make_room(struct pmx_context *ctx)
 /* Ask the primary for a pair with that context; PAIR_ANY: with any that has asked for one. 0, or
  * -errno. */
 static int
-ask(struct pmx_context *ctx, uint64_t peer)
+pairs_ask(struct pmx_context *ctx, uint64_t peer)
 {
 	const struct attach_request request = {
 		.abi = CHANNEL_ABI,
@@ -422,14 +422,14 @@ ask(struct pmx_context *ctx, uint64_t peer)
 	x->count++;
 	set_near(ctx);
 	if (x->of[p->ctx].pair != NULL)
-		end(ctx, x->of[p->ctx].pair); /* that was with one before it */
+		pairs_end(ctx, x->of[p->ctx].pair); /* that was with one before it */
 	x->of[p->ctx].pair = p;
 	if (p->side == 0)
 		result = invite(p);
 	if (result == 0)
 		result = listen_to(ctx, p);
 	if (result != 0)
-		release(ctx, p);
+		pairs_release(ctx, p);
 	return result;
 }
 
@@ -438,7 +438,7 @@ ask(struct pmx_context *ctx, uint64_t peer)
 /* Take what the other side sent by the socket: its hello, or bytes that only wake this context. The
  * end of the socket ends the pair, which may be gone afterwards. */
 static void
-hear(struct pmx_context *ctx, struct pair *p)
+pairs_hear(struct pmx_context *ctx, struct pair *p)
 {
 	char wake[WAKES];
 	ssize_t n;
@@ -447,7 +447,7 @@ hear(struct pmx_context *ctx, struct pair *p)
 		const uint16_t peer = p->ctx;
 
 		if (!meet(p)) {
-			release(ctx, p);
+			pairs_release(ctx, p);
 			ctx->pairs->of[peer].left = ASK_AGAIN;
 			return;
 		}
@@ -458,12 +458,12 @@ hear(struct pmx_context *ctx, struct pair *p)
 		n = recv(p->socket, wake, sizeof(wake), MSG_DONTWAIT);
 	while (n > 0);
 	if (n == 0 || (errno != EAGAIN && errno != EINTR))
-		end(ctx, p);
+		pairs_end(ctx, p);
 }
 
 /* Answer those who ask for a pair. Those that cannot be answered now are again in a second. */
 static void
-answer(struct pmx_context *ctx)
+pairs_answer(struct pmx_context *ctx)
 {
 	struct pairs *x = ctx->pairs;
 	const uint32_t asked = atomic_load_explicit(&ctx->shm->pairs_asked, memory_order_relaxed);
@@ -472,7 +472,7 @@ answer(struct pmx_context *ctx)
 	if (asked == x->asked || ctx_gone(ctx) || x->heard_at < x->ask_at)
 		return;
 	for (unsigned i = 0; i < ANSWER_MOST && result == 0; i++)
-		result = ask(ctx, PAIR_ANY);
+		result = pairs_ask(ctx, PAIR_ANY);
 	if (result == -ENOENT)
 		x->asked = asked;
 	else if (result != 0)
@@ -504,7 +504,7 @@ look_at_marks(struct pmx_context *ctx, struct pair *p)
 }
 
 static void
-look(struct pmx_context *ctx)
+client_pairs_look(struct pmx_context *ctx)
 {
 	struct pairs *x = ctx->pairs;
 	struct pollfd fds[2 * PAIRS_MAX];
@@ -512,7 +512,7 @@ look(struct pmx_context *ctx)
 	unsigned n = 0;
 
 	x->heard_at = clock_coarse_ms();
-	answer(ctx);
+	pairs_answer(ctx);
 	ctx->shm->paired.pairs = x->count;
 	for (struct pair *p = x->all, *next; p != NULL; p = next) {
 		next = p->next;
@@ -527,9 +527,9 @@ look(struct pmx_context *ctx)
 		return;
 	for (unsigned i = 0; i < n; i++) {
 		if (fds[2 * i + 1].revents != 0)
-			end(ctx, of[i]);
+			pairs_end(ctx, of[i]);
 		else if (fds[2 * i].revents != 0)
-			hear(ctx, of[i]);
+			pairs_hear(ctx, of[i]);
 	}
 }
 
@@ -553,12 +553,12 @@ approach(struct pmx_context *ctx, uint16_t peer, enum pair_kind kind)
 	struct pairs *x = ctx->pairs;
 
 	if (clock_coarse_ms() - x->heard_at >= PAIRS_STALE_MS && x->all != NULL)
-		look(ctx);
+		client_pairs_look(ctx);
 	struct pair *p = x->of[peer].pair;
 
 	if (p == NULL) {
 		if (peer != ctx->ctx && x->of[peer].left-- == 0)
-			x->of[peer].left = ask(ctx, peer) == 0 ? ASK_AFTER : ASK_AGAIN;
+			x->of[peer].left = pairs_ask(ctx, peer) == 0 ? ASK_AFTER : ASK_AGAIN;
 		return NULL;
 	}
 	const uint32_t met = p->state == PAIR_OPEN ? atomic_load(&p->shm->side[!p->side].met) : 0;
@@ -568,7 +568,7 @@ approach(struct pmx_context *ctx, uint16_t peer, enum pair_kind kind)
 		return NULL;
 	}
 	if (pair_is_closed(p)) { /* and perhaps its context is open again */
-		end(ctx, p);
+		pairs_end(ctx, p);
 		return NULL;
 	}
 	return kind == PAIR_PLAIN || (p->reads && met == PAIR_READS) ? p : NULL;
@@ -638,7 +638,7 @@ pairs_look(struct pmx_context *ctx)
 	if (now - x->looked_at < LOOK_US)
 		return;
 	x->looked_at = now;
-	look(ctx);
+	client_pairs_look(ctx);
 }
 
 bool
@@ -744,7 +744,7 @@ pairs_sleeps(struct pmx_context *ctx, bool sleeps)
 			atomic_store_explicit(&p->shm->side[p->side].sleeps, 1,
 				memory_order_relaxed);
 		else if (!atomic_exchange(&p->shm->side[p->side].sleeps, 0))
-			hear(ctx, p); /* woken by it */
+			pairs_hear(ctx, p); /* woken by it */
 	}
 }
 

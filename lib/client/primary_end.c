@@ -47,7 +47,7 @@ declare_dead(struct pmx_node *node)
 }
 
 static void *
-watch(void *arg)
+primary_end_watch(void *arg)
 {
 	struct pmx_node *node = arg;
 	struct pollfd p[2] = {{.fd = node->life, .events = node->life_events},
@@ -78,7 +78,7 @@ life_begin(struct pmx_node *node, int fd, short events)
 	if (node->wake < 0)
 		return -errno;
 	sigset_t before = signals_block();
-	int error = pthread_create(&node->watcher, NULL, watch, node);
+	int error = pthread_create(&node->watcher, NULL, primary_end_watch, node);
 
 	if (error == 0)
 		pthread_setname_np(node->watcher, "pmx-life");

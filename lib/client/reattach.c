@@ -21,7 +21,7 @@
 #include "client/client.h"
 
 static uint64_t
-rounded(uint32_t len)
+reattach_rounded(uint32_t len)
 {
 	return (len + UINT64_C(63)) & ~UINT64_C(63);
 }
@@ -65,7 +65,7 @@ keep_unread(struct pmx_context *ctx)
 	struct pmx_message m;
 
 	for (; next_unread(ctx, &u, &m) != NULL; n++)
-		bytes += m.bulk == LHS_NO_BULK ? 0 : rounded(m.len);
+		bytes += m.bulk == LHS_NO_BULK ? 0 : reattach_rounded(m.len);
 	ctx->lhs = start;
 	if (n == 0)
 		return 0;
@@ -90,7 +90,7 @@ keep_unread(struct pmx_context *ctx)
 		pmx_message_read(ctx, &m, 0, to, m.len);
 		mine->bulk = BULK_KEPT; /* in one piece now, and never given back to an engine */
 		mine->bulk_off = to - (uint8_t *)ctx->shm;
-		to += rounded(m.len);
+		to += reattach_rounded(m.len);
 	}
 	k->next = ctx->kept;
 	ctx->kept = k;
@@ -108,7 +108,7 @@ keep_unread(struct pmx_context *ctx)
 /* End everything that may need the old engine. Return 0, or why it cannot end yet; the call can
  * then be repeated. */
 static int
-leave(struct pmx_context *ctx)
+reattach_leave(struct pmx_context *ctx)
 {
 	int result;
 
@@ -187,7 +187,7 @@ leave_channels(struct pmx_node *node, bool all)
 	for (struct pmx_context *ctx = node->contexts; ctx != NULL && result == 0;
 		ctx = ctx->next) {
 		if (!ctx->adrift && (all || ctx_gone(ctx)))
-			result = leave(ctx);
+			result = reattach_leave(ctx);
 	}
 	return result;
 }

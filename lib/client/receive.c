@@ -242,7 +242,7 @@ release_checked(struct pmx_context *ctx, uint32_t bulk)
 }
 
 static inline void
-release(struct pmx_context *ctx, uint32_t bulk)
+receive_release(struct pmx_context *ctx, uint32_t bulk)
 {
 	if (unlikely(ctx->release_count + 1 >= ctx->release_most))
 		release_checked(ctx, bulk);
@@ -271,13 +271,13 @@ pmx_release_receive_buffer(struct pmx_context *ctx, struct pmx_message *msg)
 		return;
 	}
 	msg->bulk = LHS_NO_BULK;
-	release(ctx, bulk & ~BULK_LIFE_MASK);
+	receive_release(ctx, bulk & ~BULK_LIFE_MASK);
 }
 
 void
 ctx_release(struct pmx_context *ctx, uint32_t bulk)
 {
-	release(ctx, bulk);
+	receive_release(ctx, bulk);
 }
 
 const void *

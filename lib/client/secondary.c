@@ -255,7 +255,7 @@ may_open(unsigned n)
 }
 
 static int
-ask(struct pmx_node *node, const struct attach_request *request, int give,
+secondary_ask(struct pmx_node *node, const struct attach_request *request, int give,
 	struct attach_reply *reply, int *fds)
 {
 	struct rte_mp_msg msg = {.len_param = sizeof(*request)};
@@ -281,13 +281,13 @@ ask(struct pmx_node *node, const struct attach_request *request, int give,
 }
 
 static int
-open_context(struct pmx_context **out, struct pmx_node *node, uint16_t number,
+secondary_open_context(struct pmx_context **out, struct pmx_node *node, uint16_t number,
 	const struct pmx_context_params *params)
 {
 	const struct attach_request request = attach_open_request(node, number, params);
 	struct attach_reply reply;
 	int fds[2] = {-1, -1};
-	int result = ask(node, &request, -1, &reply, fds);
+	int result = secondary_ask(node, &request, -1, &reply, fds);
 
 	if (result == -ENOENT)
 		return -EPIPE;
@@ -303,7 +303,7 @@ open_context(struct pmx_context **out, struct pmx_node *node, uint16_t number,
 		close(fds[1]);
 	}
 	if (result != 0)
-		attach_give_back(node, ask, &reply);
+		attach_give_back(node, secondary_ask, &reply);
 	return result;
 }
 
@@ -353,7 +353,7 @@ is_ours(const char *file, const void *unused)
 
 /* Detach, and remove what this process's EAL left in the primary's directory. */
 static void
-end(struct pmx_node *node)
+secondary_end(struct pmx_node *node)
 {
 	char dir[PATH_MAX];
 
@@ -373,9 +373,9 @@ way_dpdk_page(const void *shm)
 	return ms != NULL ? ms->hugepage_sz : (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-static const struct way way_secondary = {open_context, attach_close, attach_memory, end,
-	rte_vect_get_max_simd_bitwidth, attach_preempt, NULL, way_dpdk_page, inherit_forks, ask,
-	let_go};
+static const struct way way_secondary = {secondary_open_context, attach_close, attach_memory,
+	secondary_end, rte_vect_get_max_simd_bitwidth, attach_preempt, NULL, way_dpdk_page,
+	inherit_forks, secondary_ask, let_go};
 
 int
 secondary_attach(struct pmx_node *node, const char *instance, int cpu)
@@ -384,7 +384,7 @@ secondary_attach(struct pmx_node *node, const char *instance, int cpu)
 
 	node->way = &way_secondary;
 	if (result == 0)
-		result = attach_hello(node, ask, &pid);
+		result = attach_hello(node, secondary_ask, &pid);
 	fd = node->socket >= 0 || result != 0 ? node->socket : (int)syscall(SYS_pidfd_open, pid, 0);
 	if (result == 0 && fd < 0)
 		result = errno == ESRCH ? -ENOENT : -errno;

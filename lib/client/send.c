@@ -440,7 +440,7 @@ submit_inline(struct pmx_context *ctx, const struct pmx_addr *to, const struct p
 
 /* Submit a message by the fast path, which is for the common message of one buffer. */
 static inline int
-submit(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf, uint8_t op)
+send_submit(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf, uint8_t op)
 {
 	uint32_t pos = ctx->sub.pos;
 
@@ -472,8 +472,9 @@ static inline int
 send_as(struct pmx_context *ctx, struct pmx_addr to, const struct pmx_buffer *buf, uint8_t op,
 	pmx_send_id *id)
 {
-	int result = id == NULL && submit_inline(ctx, &to, buf, 1, op) ? 0
-								       : submit(ctx, to, buf, op);
+	int result = id == NULL && submit_inline(ctx, &to, buf, 1, op)
+		? 0
+		: send_submit(ctx, to, buf, op);
 
 	if (unlikely(result != 0))
 		return result;
@@ -625,7 +626,7 @@ pmx_send_burst(struct pmx_context *ctx, const struct pmx_addr *to, struct pmx_bu
 			: 0;
 
 		if (likely(result == 0)) {
-			result = submit(ctx, to[i], &bufs[i], SUBMIT_SEND);
+			result = send_submit(ctx, to[i], &bufs[i], SUBMIT_SEND);
 			if (ids != NULL && result == 0)
 				ids[i] = send_id(ctx, &bufs[i]);
 		}

@@ -129,7 +129,7 @@ open_with(struct pmx_node *node, struct attach_request *request, struct attach_r
 }
 
 static int
-open_context(struct pmx_context **out, struct pmx_node *node, uint16_t number,
+thin_open_context(struct pmx_context **out, struct pmx_node *node, uint16_t number,
 	const struct pmx_context_params *params)
 {
 	struct attach_request request;
@@ -188,7 +188,7 @@ way_thin_rejoin(struct pmx_context *ctx)
 }
 
 static void
-end(struct pmx_node *node)
+client_thin_end(struct pmx_node *node)
 {
 	STEP();
 	life_end(node);
@@ -212,8 +212,8 @@ page(const void *shm)
 	return (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-const struct way way_thin = {open_context, attach_close, attach_memory, end, simd_bits,
-	attach_preempt, NULL, page, NULL, way_thin_ask, NULL};
+const struct way way_thin = {thin_open_context, attach_close, attach_memory, client_thin_end,
+	simd_bits, attach_preempt, NULL, page, NULL, way_thin_ask, NULL};
 
 int
 way_thin_connect(const char *path)

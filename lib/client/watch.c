@@ -71,7 +71,7 @@ watch_event(struct pmx_context *ctx, struct pmx_event *event)
 
 /* Have the engine look at the watched nodes; there is room in the ring. */
 static void
-submit(struct pmx_context *ctx)
+watch_submit(struct pmx_context *ctx)
 {
 	struct submission *s = (struct submission *)slot_at(&ctx->sub, ctx->sub.pos)->body;
 
@@ -93,7 +93,7 @@ set_place(struct pmx_context *ctx, uint32_t place, uint16_t node)
 /* Return the place that watches the node, or a free one if the node is WIRE_NOBODY; ctx->watches:
  * there is no such place. */
 static uint32_t
-place_of(const struct pmx_context *ctx, uint16_t node)
+watch_place_of(const struct pmx_context *ctx, uint16_t node)
 {
 	uint32_t i = 0;
 
@@ -109,9 +109,9 @@ pmx_context_watch(struct pmx_context *ctx, uint16_t node)
 		return -EPIPE;
 	if (node == WIRE_NOBODY)
 		return -EINVAL;
-	if (place_of(ctx, node) < ctx->watches)
+	if (watch_place_of(ctx, node) < ctx->watches)
 		return 0;
-	const uint32_t place = place_of(ctx, WIRE_NOBODY);
+	const uint32_t place = watch_place_of(ctx, WIRE_NOBODY);
 
 	if (place == WATCHES_MAX)
 		return -ENOSPC;
@@ -124,14 +124,14 @@ pmx_context_watch(struct pmx_context *ctx, uint16_t node)
 	if (place == ctx->watches)
 		ctx->watches++;
 	atomic_store_explicit(&ctx->shm->watches, ctx->watches, memory_order_release);
-	submit(ctx);
+	watch_submit(ctx);
 	return 0;
 }
 
 int
 pmx_context_unwatch(struct pmx_context *ctx, uint16_t node)
 {
-	const uint32_t place = node != WIRE_NOBODY ? place_of(ctx, node) : ctx->watches;
+	const uint32_t place = node != WIRE_NOBODY ? watch_place_of(ctx, node) : ctx->watches;
 
 	if (place == ctx->watches)
 		return -ENOENT;
@@ -151,7 +151,7 @@ watch_rejoined(struct pmx_context *ctx)
 	for (uint32_t i = 0; i < ctx->watches; i++)
 		atomic_store_explicit(&ctx->shm->watched[i], node_at(ctx, i), memory_order_relaxed);
 	atomic_store_explicit(&ctx->shm->watches, ctx->watches, memory_order_release);
-	submit(ctx);
+	watch_submit(ctx);
 }
 
 static void

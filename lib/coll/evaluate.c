@@ -271,7 +271,7 @@ host_works(struct network *w, uint32_t node, double ns)
 }
 
 static void
-send(struct network *w, uint32_t from, const struct coll_out *o)
+evaluate_send(struct network *w, uint32_t from, const struct coll_out *o)
 {
 	const struct topology *t = w->task->topology;
 	const uint32_t i = new_message(w);
@@ -322,7 +322,7 @@ pump(struct network *w, uint32_t rank)
 
 	while (coll_next(r->exec, &o, (uint64_t)w->now)) {
 		if (o.go != COLL_GO_LOCAL)
-			send(w, rank, &o);
+			evaluate_send(w, rank, &o);
 		else
 			host_works(w, node, topology_copy_ns(w->task->topology, node, o.len));
 	}
@@ -395,7 +395,7 @@ arrive(struct network *w, uint32_t i)
 }
 
 static void
-run(struct network *w)
+evaluate_run(struct network *w)
 {
 	for (uint32_t r = 0; r < w->plan->ranks; r++)
 		pump(w, r);
@@ -454,7 +454,7 @@ coll_plan_evaluate(const struct coll_plan *p, const struct coll_task *task, stru
 			goto out;
 		}
 	}
-	run(&w);
+	evaluate_run(&w);
 	e = w.failed ? -ENOMEM : w.left > 0 || w.broken ? -EDEADLK : 0;
 	*out = w.cost;
 out:

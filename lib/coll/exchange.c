@@ -128,7 +128,7 @@ full(const struct phases *f, uint32_t edge, uint32_t word)
 }
 
 static void
-take(struct phases *f, uint32_t edge, uint32_t word, uint64_t bit)
+exchange_take(struct phases *f, uint32_t edge, uint32_t word, uint64_t bit)
 {
 	uint64_t *at = &f->taken[(uint64_t)f->first[edge] * f->words + word];
 
@@ -151,7 +151,7 @@ take_phase(struct phases *f, const uint32_t *way, uint32_t n)
 		const uint32_t bit = (uint32_t)__builtin_ctzll(~taken);
 
 		for (uint32_t k = 0; k < n; k++)
-			take(f, way[k], i, 1ull << bit);
+			exchange_take(f, way[k], i, 1ull << bit);
 		if (64 * i + bit >= f->used)
 			f->used = 64 * i + bit + 1;
 		return 64 * i + bit;

@@ -69,7 +69,7 @@ struct coll_exec {
 #define LATE_NS 30000
 
 static size_t
-rounded(size_t bytes)
+exec_rounded(size_t bytes)
 {
 	return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
@@ -311,7 +311,7 @@ sends_of(struct coll_exec *c, const struct coll_step *s)
 }
 
 static void
-look(struct coll_exec *c, uint32_t i)
+exec_look(struct coll_exec *c, uint32_t i)
 {
 	const struct coll_step *s = &c->list.steps[i];
 	struct state *t = &c->states[i];
@@ -365,7 +365,7 @@ activate(struct coll_exec *c, uint32_t i)
 {
 	if (c->states[i].phase == PHASE_WAITS && is_ready(c, i)) {
 		c->states[i].phase = PHASE_ACTIVE;
-		look(c, i);
+		exec_look(c, i);
 	}
 }
 
@@ -405,7 +405,7 @@ advance(struct coll_exec *c, uint32_t i, uint64_t len)
 		if (c->states[d].phase == PHASE_WAITS)
 			activate(c, d);
 		else
-			look(c, d);
+			exec_look(c, d);
 	}
 }
 
@@ -414,8 +414,9 @@ advance(struct coll_exec *c, uint32_t i, uint64_t len)
 size_t
 coll_exec_bytes(const struct coll_list *l)
 {
-	return rounded(sizeof(struct coll_exec)) + rounded(l->count * sizeof(struct state)) +
-		rounded(l->ranks * sizeof(struct exec_peer));
+	return exec_rounded(sizeof(struct coll_exec)) +
+		exec_rounded(l->count * sizeof(struct state)) +
+		exec_rounded(l->ranks * sizeof(struct exec_peer));
 }
 
 /* Put the steps of each peer and direction into a list, in order, and the peers into another
@@ -536,11 +537,11 @@ measure_steps(struct coll_exec *c, const struct coll_blocks blocks[COLL_BUFFERS]
 void
 coll_exec_moved(struct coll_exec *c, const struct coll_step *steps)
 {
-	uint8_t *at = (uint8_t *)c + rounded(sizeof(*c));
+	uint8_t *at = (uint8_t *)c + exec_rounded(sizeof(*c));
 
 	c->list.steps = steps;
 	c->states = (struct state *)at;
-	c->peers = (struct exec_peer *)(at + rounded(c->list.count * sizeof(struct state)));
+	c->peers = (struct exec_peer *)(at + exec_rounded(c->list.count * sizeof(struct state)));
 }
 
 void
@@ -618,7 +619,7 @@ coll_permitted(struct coll_exec *c, uint32_t peer, uint32_t ordinal, uint64_t by
 	const uint64_t more = bytes - c->states[i].permitted;
 
 	c->states[i].permitted = bytes;
-	look(c, i);
+	exec_look(c, i);
 	return (int64_t)more;
 }
 
@@ -715,7 +716,7 @@ coll_next_local(struct coll_exec *c, struct coll_out *out)
 	queue_take(c, &c->locals, &c->locals.first, COLL_NONE);
 	t->empty = false;
 	advance(c, i, len);
-	look(c, i);
+	exec_look(c, i);
 	return true;
 }
 
@@ -872,7 +873,7 @@ send_next(struct coll_exec *c, struct exec_queue *q, struct coll_out *out, uint6
 		t->empty = false;
 		advance(c, i, n);
 		if (can != n && s->flags & COLL_TURNS)
-			look(c, i);
+			exec_look(c, i);
 		if (takes_the_line)
 			c->line_waits = c->sends.first != COLL_NONE;
 		return true;

@@ -82,7 +82,7 @@ runs_no_more(struct colls *c, const struct live *l)
 }
 
 static void
-end(struct colls *c, uint32_t index, uint8_t error, uint16_t rank)
+live_end(struct colls *c, uint32_t index, uint8_t error, uint16_t rank)
 {
 	struct live *l = &c->lives[index];
 	uint16_t *at = &c->seats[l->place].lives;
@@ -109,7 +109,7 @@ end_from(struct colls *c, struct live_seat *s, uint32_t number, uint8_t error, u
 	for (uint16_t i = s->lives, next; i != NONE; i = next) {
 		next = c->lives[i].next;
 		if (!before(c->lives[i].number, number))
-			end(c, i, error, rank);
+			live_end(c, i, error, rank);
 	}
 }
 
@@ -154,7 +154,7 @@ plan_of(const struct colls *c, const struct live_seat *s, uint32_t number, uint3
 
 /* Judge, as rank 0, a collective of which a member says that it cannot go on. */
 static void
-judge(struct colls *c, struct live_seat *s, uint16_t from, const struct live_verdict *v,
+live_judge(struct colls *c, struct live_seat *s, uint16_t from, const struct live_verdict *v,
 	uint32_t hash)
 {
 	struct live_verdict known = *v;
@@ -175,7 +175,7 @@ judge(struct colls *c, struct live_seat *s, uint16_t from, const struct live_ver
 }
 
 static void
-fail(struct colls *c, struct live_seat *s, uint32_t number, uint32_t hash, uint8_t error,
+live_fail(struct colls *c, struct live_seat *s, uint32_t number, uint32_t hash, uint8_t error,
 	uint16_t rank)
 {
 	const struct live_verdict v = {true, error, rank, number};
@@ -183,7 +183,7 @@ fail(struct colls *c, struct live_seat *s, uint32_t number, uint32_t hash, uint8
 	if (s->over.is && !before(number, s->over.number))
 		return;
 	if (s->of.rank == 0) {
-		judge(c, s, 0, &v, hash);
+		live_judge(c, s, 0, &v, hash);
 		return;
 	}
 	if (s->owes_fail && !before(number, s->fail.number))
@@ -207,7 +207,7 @@ colls_fail(struct colls *c, uint32_t index, uint8_t error, uint16_t rank)
 	if (l->state == LIVE_RUNS)
 		l->cannot = true;
 	if (l->state == LIVE_RUNS || l->state == LIVE_ENDED)
-		fail(c, &c->seats[l->place], l->number, l->hash, error, rank);
+		live_fail(c, &c->seats[l->place], l->number, l->hash, error, rank);
 }
 
 void
@@ -302,7 +302,7 @@ set_peer(struct colls *c, struct live_seat *s, const struct live *l, struct coll
 /* Tell members that have asked for this collective that it has begun, and compare its plan with
  * those of members that have begun it already. */
 static void
-answer(struct colls *c, struct live_seat *s, const struct live *l)
+live_answer(struct colls *c, struct live_seat *s, const struct live *l)
 {
 	for (uint16_t r = 0; r < s->of.count; r++) {
 		struct live_peer *p = &peers_of(c, l->place)[r];
@@ -320,7 +320,7 @@ answer(struct colls *c, struct live_seat *s, const struct live *l)
 		claim->is = false;
 		s->claims--;
 		if (claim->hash != l->hash)
-			fail(c, s, l->number, l->hash, EPROTO, r);
+			live_fail(c, s, l->number, l->hash, EPROTO, r);
 	}
 }
 
@@ -338,7 +338,7 @@ greet(struct colls *c, struct live_seat *s, const struct live *l, struct coll_ex
 			owes(c, s, p, &p->owes_begun);
 	}
 	if (s->asks > 0 || s->claims > 0)
-		answer(c, s, l);
+		live_answer(c, s, l);
 }
 
 /* Return whether all that goes without permits can wait at its receiver. */
@@ -365,7 +365,7 @@ image_of(const struct colls *c, uint32_t index)
 
 /* Check a list, and build what runs it. Return false if it cannot be run. */
 static bool
-make(struct colls *c, uint32_t index, const struct coll_list *list,
+coll_live_make(struct colls *c, uint32_t index, const struct coll_list *list,
 	const struct coll_blocks *blocks, uint64_t now)
 {
 	struct made *m = &c->made[index];
@@ -422,25 +422,26 @@ colls_begin(struct colls *c, uint32_t index, const struct colls_seat *seat, stru
 	/* another list, which perhaps is not made now */
 	c->made[index].is &= same;
 	if (s->over.is && !before(l->number, s->over.number)) {
-		end(c, index, s->over.error, s->over.rank);
+		live_end(c, index, s->over.error, s->over.rank);
 		return;
 	}
-	if (!(same && restart(c, index, list, now)) && !make(c, index, list, blocks, now)) {
+	if (!(same && restart(c, index, list, now)) &&
+		!coll_live_make(c, index, list, blocks, now)) {
 		l->cannot = true;
-		fail(c, s, l->number, hash, EINVAL, seat->rank);
+		live_fail(c, s, l->number, hash, EINVAL, seat->rank);
 		return;
 	}
 	if (s->doubt.is && !before(l->number, s->doubt.number)) {
 		const struct live_verdict v = s->doubt;
 
 		s->doubt.is = false;
-		judge(c, s, s->doubter, &v, s->doubt_hash);
+		live_judge(c, s, s->doubter, &v, s->doubt_hash);
 		if (l->state != LIVE_RUNS)
 			return;
 	}
 	greet(c, s, l, colls_exec(c, index));
 	if (l->state == LIVE_RUNS && coll_is_done(colls_exec(c, index)))
-		end(c, index, 0, seat->rank);
+		live_end(c, index, 0, seat->rank);
 }
 
 /* ------------------------------------------------------------------ messages */
@@ -489,7 +490,7 @@ is_asked(struct colls *c, struct live_seat *s, uint16_t from, uint32_t number)
 
 /* Take a piece or permit of a running collective. Return true if bytes are to be placed. */
 static bool
-take(struct colls *c, uint32_t index, uint16_t from, const struct early *m, const void *bytes,
+live_take(struct colls *c, uint32_t index, uint16_t from, const struct early *m, const void *bytes,
 	struct colls_place *out)
 {
 	struct live *l = &c->lives[index];
@@ -500,7 +501,7 @@ take(struct colls *c, uint32_t index, uint16_t from, const struct early *m, cons
 	if (l->cannot)
 		return false;
 	if (m->hash != l->hash) {
-		fail(c, s, l->number, l->hash, EPROTO, from);
+		live_fail(c, s, l->number, l->hash, EPROTO, from);
 		return false;
 	}
 	if (m->op == WIRE_C_PERMIT) {
@@ -515,11 +516,11 @@ take(struct colls *c, uint32_t index, uint16_t from, const struct early *m, cons
 	}
 	if (step < 0) {
 		bad(c);
-		fail(c, s, l->number, l->hash, EPROTO, from);
+		live_fail(c, s, l->number, l->hash, EPROTO, from);
 		return false;
 	}
 	if (coll_is_done(x))
-		end(c, index, 0, s->of.rank);
+		live_end(c, index, 0, s->of.rank);
 	if (m->op == WIRE_C_PERMIT || m->len == 0)
 		return false;
 	*out = (struct colls_place){
@@ -547,7 +548,7 @@ colls_early(struct colls *c, uint32_t index, struct colls_place *out)
 		*first = m->next;
 		m->op = 0;
 		if (taken.number == l->number &&
-			take(c, index, from, &taken, early_bytes_of(c, m), out))
+			live_take(c, index, from, &taken, early_bytes_of(c, m), out))
 			return true;
 	}
 	return false;
@@ -582,13 +583,13 @@ keep(struct colls *c, struct live_seat *s, uint16_t from, const struct early *m,
 /* Compare the plan with which a member has begun a collective with the one here, or keep it until
  * the collective is begun here. Return whether it was begun here with another one. */
 static bool
-compare(struct colls *c, struct live_seat *s, uint16_t from, uint32_t number, uint32_t hash)
+live_compare(struct colls *c, struct live_seat *s, uint16_t from, uint32_t number, uint32_t hash)
 {
 	struct live_claim *claim = &peers_of(c, s->of.place)[from].claims[number % WIRE_COLL_AHEAD];
 	uint32_t own;
 
 	if (plan_of(c, s, number, &own) && own != hash) {
-		fail(c, s, number, own, EPROTO, from);
+		live_fail(c, s, number, own, EPROTO, from);
 		return true;
 	}
 	if (!before(number, s->next) && before(number, s->next + WIRE_COLL_AHEAD)) {
@@ -608,7 +609,7 @@ about_ends(struct colls *c, struct live_seat *s, uint16_t from, const struct wir
 		(h->op == WIRE_C_FAIL ? s->of.rank : from) != 0)
 		bad(c);
 	else if (h->op == WIRE_C_FAIL)
-		judge(c, s, from, &v, wire_be32(h->hash));
+		live_judge(c, s, from, &v, wire_be32(h->hash));
 	else
 		is_over(c, s, &v);
 }
@@ -658,7 +659,7 @@ colls_message(struct colls *c, const struct colls_seat *seat, uint16_t from, con
 	if (h.op == WIRE_C_ASK || h.flags & WIRE_C_ASKS)
 		is_asked(c, s, from, m.number);
 	if (h.op == WIRE_C_BEGUN)
-		compare(c, s, from, m.number, m.hash);
+		live_compare(c, s, from, m.number, m.hash);
 	if (is_early)
 		keep(c, s, from, &m, bytes);
 	if (!goes_on || is_early)
@@ -666,8 +667,8 @@ colls_message(struct colls *c, const struct colls_seat *seat, uint16_t from, con
 	const uint16_t index = live_of(c, s, m.number);
 
 	if (index != NONE)
-		return take(c, index, from, &m, bytes, out);
-	if (!compare(c, s, from, m.number, m.hash) && !s->over.is)
+		return live_take(c, index, from, &m, bytes, out);
+	if (!live_compare(c, s, from, m.number, m.hash) && !s->over.is)
 		bad(c); /* it has ended here, so nothing more can come */
 	return false;
 }
@@ -792,7 +793,7 @@ compose(struct colls *c, uint32_t index, const struct coll_out *o, struct colls_
 /* Tell the next member which plan a collective has that takes long: plans that differ may wait for
  * each other for ever, without a message. Return false: it is not time, or all have been told. */
 static bool
-check(struct colls *c, struct live *l, struct colls_do *out, uint64_t now)
+live_check(struct colls *c, struct live *l, struct colls_do *out, uint64_t now)
 {
 	struct live_seat *s = &c->seats[l->place];
 
@@ -815,7 +816,7 @@ runs_on(struct colls *c, uint32_t index, struct colls_do *out, bool may_send, ui
 	struct coll_out o;
 
 	may_send &= !c->seats[c->lives[index].place].stopped;
-	if (may_send && check(c, &c->lives[index], out, now))
+	if (may_send && live_check(c, &c->lives[index], out, now))
 		return true;
 	if (c->lives[index].cannot || !(may_send ? coll_next(x, &o, now) : coll_next_local(x, &o)))
 		return false;
@@ -830,7 +831,7 @@ runs_on(struct colls *c, uint32_t index, struct colls_do *out, bool may_send, ui
 	else
 		compose(c, index, &o, out);
 	if (coll_is_done(x))
-		end(c, index, 0, c->seats[c->lives[index].place].of.rank);
+		live_end(c, index, 0, c->seats[c->lives[index].place].of.rank);
 	return true;
 }
 

@@ -13,7 +13,7 @@ exec_bytes(const struct colls_config *cfg)
 }
 
 static size_t
-lay_out(struct colls *c, const struct colls_config *cfg, uint8_t *at)
+live_make_lay_out(struct colls *c, const struct colls_config *cfg, uint8_t *at)
 {
 	const size_t peers = (size_t)cfg->places_max * cfg->members_max;
 	const size_t bytes[] = {
@@ -62,7 +62,7 @@ colls_put_free(struct colls *c, uint16_t index)
 size_t
 colls_memsize(const struct colls_config *config)
 {
-	return lay_out(NULL, config, NULL);
+	return live_make_lay_out(NULL, config, NULL);
 }
 
 struct colls *
@@ -72,7 +72,7 @@ colls_init(void *memory, const struct colls_config *config)
 
 	c->cfg = *config;
 	c->exec_bytes = exec_bytes(config);
-	lay_out(c, config, memory);
+	live_make_lay_out(c, config, memory);
 	c->ended = c->ended_last = c->work = NONE;
 	c->free = NONE;
 	for (uint32_t i = 0; i < config->live_max; i++)
@@ -156,7 +156,7 @@ void
 colls_adopt(struct colls *c, const struct colls_config *config)
 {
 	c->cfg = *config;
-	lay_out(c, config, (uint8_t *)c);
+	live_make_lay_out(c, config, (uint8_t *)c);
 }
 
 void

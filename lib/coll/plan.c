@@ -194,7 +194,7 @@ block_bytes(const struct coll_plan *p)
 
 /* Cut a vector into blocks. */
 static bool
-cut(struct coll_plan *p)
+plan_cut(struct coll_plan *p)
 {
 	const bool vector = p->kind == COLL_BCAST || p->kind == COLL_REDUCE_TO ||
 		p->kind == COLL_ALLREDUCE;
@@ -363,7 +363,7 @@ hash_of(const struct coll_plan *p, const struct coll_task *task)
 }
 
 static int
-check(const struct coll_task *task)
+plan_check(const struct coll_task *task)
 {
 	if (task->ranks == 0 || task->ranks > COLL_RANKS_MAX || task->root >= task->ranks ||
 		task->params.frame_payload <= task->params.message_head)
@@ -556,7 +556,7 @@ plan_new(enum coll_generator g, const struct coll_task *task)
 	p->lists = calloc(p->ranks, sizeof(*p->lists));
 	if (g == COLL_PAPER)
 		p->paper_ns = calloc(p->ranks, sizeof(*p->paper_ns));
-	if (p->order != NULL && p->lists != NULL && cut(p))
+	if (p->order != NULL && p->lists != NULL && plan_cut(p))
 		return p;
 	coll_plan_free(p);
 	return NULL;
@@ -567,7 +567,7 @@ coll_plan_make(enum coll_generator g, const struct coll_task *task, struct coll_
 {
 	if (!coll_generator_does(g, task->kind))
 		return -EOPNOTSUPP;
-	int e = check(task);
+	int e = plan_check(task);
 
 	if (e != 0)
 		return e;

@@ -501,7 +501,7 @@ hash_of(const struct coll_plan *p)
 }
 
 static int
-finish(struct plan_reader *r)
+plan_text_finish(struct plan_reader *r)
 {
 	struct coll_blocks blocks[COLL_BUFFERS];
 	struct coll_plan *p = r->p;
@@ -552,7 +552,7 @@ coll_plan_read(const char *text, struct coll_plan **out, char *error, uint32_t e
 		line = end != NULL ? end + 1 : NULL;
 	}
 	if (e == 0)
-		e = finish(&r);
+		e = plan_text_finish(&r);
 	free(copy);
 	free(r.firsts);
 	free(r.is_placed);

@@ -389,7 +389,7 @@ deal_out_streams(struct making *m)
 /* ------------------------------------------------------------------ making */
 
 static bool
-make(struct making *m, struct coll_builder *b)
+timetable_make(struct making *m, struct coll_builder *b)
 {
 	const struct coll_task *task = b->task;
 	const struct topology *top = task->topology;
@@ -443,7 +443,7 @@ coll_timetable_make(struct coll_timetable *t, struct coll_builder *b, bool outwa
 	struct making m = {.task = b->task, .table = t, .outwards = outwards};
 
 	*t = (struct coll_timetable){.count = 0};
-	if (!make(&m, b))
+	if (!timetable_make(&m, b))
 		b->error = -ENOMEM;
 	if (b->error == 0) {
 		t->lanes = m.lane_count;

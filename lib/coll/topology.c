@@ -35,7 +35,7 @@ struct topology_reader {
 };
 
 static uint32_t
-find(const struct topology *t, const char *name)
+topology_find(const struct topology *t, const char *name)
 {
 	for (uint32_t i = 0; i < t->vertex_count; i++) {
 		if (strcmp(t->vertices[i].name, name) == 0)
@@ -137,7 +137,7 @@ add_vertex(struct topology_reader *r, const char *name, bool host,
 {
 	struct topology *t = r->t;
 
-	if (find(t, name) != TOPOLOGY_NONE)
+	if (topology_find(t, name) != TOPOLOGY_NONE)
 		return coll_text_complain(&r->text, "'%s' is there already", name);
 	if (t->vertex_count == TOPOLOGY_VERTICES_MAX)
 		return coll_text_complain(&r->text, "more than %u hosts and switches",
@@ -199,8 +199,8 @@ add_link(struct topology_reader *r, const char *a, const char *b, const struct t
 {
 	struct topology_link l = *like;
 
-	l.a = find(r->t, a);
-	l.b = find(r->t, b);
+	l.a = topology_find(r->t, a);
+	l.b = topology_find(r->t, b);
 	if (l.a == TOPOLOGY_NONE || l.b == TOPOLOGY_NONE)
 		return coll_text_complain(&r->text, "no host or switch is named '%s'",
 			l.a == TOPOLOGY_NONE ? a : b);
@@ -285,7 +285,7 @@ read_talk(struct topology_reader *r, char **words, unsigned n)
 		e = read_range(r, words[k], &range);
 		for (unsigned i = range.first; e == 0 && i <= range.last; i++) {
 			member(&range, i, name);
-			const uint32_t v = find(r->t, name);
+			const uint32_t v = topology_find(r->t, name);
 
 			e = v == TOPOLOGY_NONE ? coll_text_complain(&r->text,
 							 "no host or switch is named '%s'", name)
@@ -461,7 +461,7 @@ make_talks(struct topology_reader *r)
 }
 
 static int
-check(struct topology_reader *r)
+topology_check(struct topology_reader *r)
 {
 	const struct topology *t = r->t;
 
@@ -517,7 +517,7 @@ topology_parse(const char *text, struct topology **out, char *error, uint32_t er
 	if (e == 0)
 		e = make_edges(&r);
 	if (e == 0)
-		e = check(&r);
+		e = topology_check(&r);
 	if (e == 0)
 		e = make_routes(&r);
 	if (e == 0 && r.talk_count > 0)

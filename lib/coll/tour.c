@@ -131,7 +131,7 @@ struct walk {
 };
 
 static int
-compare(const struct merit *a, const struct merit *b)
+tour_compare(const struct merit *a, const struct merit *b)
 {
 	if (a->ns_per_byte != b->ns_per_byte)
 		return a->ns_per_byte < b->ns_per_byte ? -1 : 1;
@@ -143,7 +143,7 @@ compare(const struct merit *a, const struct merit *b)
 /* Find from the root outwards what merit a host there would have, and then inwards the best of each
  * subtree. */
 static void
-judge(struct walk *w, uint32_t root)
+tour_judge(struct walk *w, uint32_t root)
 {
 	const struct topology *t = w->t;
 	uint32_t head = 0, tail = 0;
@@ -183,7 +183,7 @@ judge(struct walk *w, uint32_t root)
 			continue;
 		struct merit *above = &w->best[t->edges[w->parent[v]].to];
 
-		if (compare(&w->best[v], above) < 0)
+		if (tour_compare(&w->best[v], above) < 0)
 			*above = w->best[v];
 	}
 }
@@ -202,7 +202,7 @@ push_subtrees(const struct walk *w, uint32_t v, uint32_t depth)
 			continue;
 		uint32_t at = depth++;
 
-		for (; at > from && compare(&w->best[u], &w->best[w->stack[at - 1]]) > 0; at--)
+		for (; at > from && tour_compare(&w->best[u], &w->best[w->stack[at - 1]]) > 0; at--)
 			w->stack[at] = w->stack[at - 1];
 		w->stack[at] = u;
 	}
@@ -257,7 +257,7 @@ coll_tour(const struct coll_task *task, uint16_t *order)
 	const bool ok = w.parent && w.wave && w.to_root && w.best && w.stack && first_of && next_of;
 
 	if (ok) {
-		judge(&w, t->hosts[coll_node(task, task->root)]);
+		tour_judge(&w, t->hosts[coll_node(task, task->root)]);
 		write_order(task, &w, order, first_of, next_of);
 	}
 	free(w.parent);

@@ -139,7 +139,7 @@ complete(struct discovery_record *r, const struct discovery_addr *from)
 /* ------------------------------------------------------------------ what goes out */
 
 static void
-begin(const struct discovery *d, struct discovery_writer *w, enum discovery_type type,
+discovery_begin(const struct discovery *d, struct discovery_writer *w, enum discovery_type type,
 	uint64_t nonce, uint64_t cookie, uint8_t flags)
 {
 	const struct discovery_head h = {(uint8_t)type, flags, nonce, cookie, d->cluster};
@@ -148,7 +148,8 @@ begin(const struct discovery *d, struct discovery_writer *w, enum discovery_type
 }
 
 static void
-send(const struct discovery *d, const struct discovery_addr *to, const struct discovery_writer *w)
+discovery_send(const struct discovery *d, const struct discovery_addr *to,
+	const struct discovery_writer *w)
 {
 	d->config.send(d->config.arg, to, w->bytes, w->len);
 }
@@ -171,10 +172,10 @@ say(const struct discovery *d, const struct discovery_addr *to, enum discovery_t
 {
 	struct discovery_writer w;
 
-	begin(d, &w, type, nonce, cookie, flags);
+	discovery_begin(d, &w, type, nonce, cookie, flags);
 	if (r != NULL)
 		discovery_add(&w, r);
-	send(d, to, &w);
+	discovery_send(d, to, &w);
 }
 
 /* Send the own record, and with `all` those of all that are known, in as many pages as it takes. */
@@ -185,19 +186,19 @@ send_table(const struct discovery *d, const struct discovery_addr *to, uint64_t 
 	const struct discovery_record own = self(d, now);
 	struct discovery_writer w;
 
-	begin(d, &w, DISCOVERY_TABLE, nonce, 0, 0);
+	discovery_begin(d, &w, DISCOVERY_TABLE, nonce, 0, 0);
 	discovery_add(&w, &own);
 	for (uint32_t i = 0; all && i < d->config.nodes_max; i++) {
 		const struct entry *e = &d->nodes[i];
 
 		if (!e->known || discovery_add(&w, &e->r))
 			continue;
-		send(d, to, &w);
-		begin(d, &w, DISCOVERY_TABLE, nonce, 0, 0);
+		discovery_send(d, to, &w);
+		discovery_begin(d, &w, DISCOVERY_TABLE, nonce, 0, 0);
 		discovery_add(&w, &own);
 		discovery_add(&w, &e->r);
 	}
-	send(d, to, &w);
+	discovery_send(d, to, &w);
 }
 
 static uint64_t
@@ -255,7 +256,7 @@ ask_node(struct discovery *d, uint32_t number, bool wants, uint64_t now)
 
 /* Take a record as that of its number. himself: the node has told it, so it need not be greeted. */
 static void
-take(struct discovery *d, const struct discovery_record *r, bool himself, uint64_t now)
+discovery_take(struct discovery *d, const struct discovery_record *r, bool himself, uint64_t now)
 {
 	struct entry *e = &d->nodes[r->number];
 	const struct discovery_record before = e->r;
@@ -335,14 +336,14 @@ yields(uint32_t holder_ms, uint32_t other_ms)
 
 /* Judge what a node tells of itself: whether it has its number. */
 static enum claim_verdict
-hear(struct discovery *d, const struct discovery_record *r, uint64_t now)
+discovery_hear(struct discovery *d, const struct discovery_record *r, uint64_t now)
 {
 	const struct entry *e = &d->nodes[r->number];
 	struct claim *c;
 
 	if (!e->known || e->r.generation == r->generation ||
 		discovery_same_addr(&e->r.at, &r->at)) {
-		take(d, r, true, now);
+		discovery_take(d, r, true, now);
 		return ACCEPTED;
 	}
 	c = find_claim(d, r);
@@ -366,7 +367,7 @@ hear_of(struct discovery *d, const struct discovery_record *r, uint64_t now)
 	if (e->left == r->generation || (e->known && e->r.generation == r->generation))
 		return;
 	if (!e->known)
-		take(d, r, false, now);
+		discovery_take(d, r, false, now);
 	else if (find_claim(d, r) == NULL)
 		new_claim(d, r, CLAIM_HEARSAY, now);
 }
@@ -471,7 +472,7 @@ in_join(struct discovery *d, const struct discovery_head *h, struct discovery_re
 			say(d, from, DISCOVERY_NO, h->nonce, 0, 0, &own);
 		return;
 	}
-	const enum claim_verdict v = hear(d, r, now);
+	const enum claim_verdict v = discovery_hear(d, r, now);
 
 	if (v == ACCEPTED)
 		send_table(d, from, h->nonce, h->flags & DISCOVERY_WANTS, now);
@@ -491,7 +492,7 @@ in_table(struct discovery *d, const struct discovery_head *h, struct discovery_r
 		return;
 	answered(d, &a, from, now);
 	complete(r, from);
-	hear(d, r, now);
+	discovery_hear(d, r, now);
 	while (discovery_next(bytes, len, &at, r))
 		hear_of(d, r, now);
 }
@@ -514,7 +515,7 @@ in_alive(struct discovery *d, const struct discovery_head *h, const struct disco
 	if (c->leaves) {
 		c->r.generation = 0;
 	} else if (yields(r->age_ms, age < INT32_MAX ? (uint32_t)age : INT32_MAX)) {
-		take(d, &c->r, true, now);
+		discovery_take(d, &c->r, true, now);
 		c->r.generation = 0;
 	} else if (!c->refused) {
 		c->refused = true;
@@ -705,7 +706,7 @@ step_claim(struct discovery *d, struct claim *c, uint64_t now)
 
 		c->r.generation = 0;
 		if (!c->leaves)
-			take(d, &r, true, now);
+			discovery_take(d, &r, true, now);
 		else if (member(d, &r, &r.at) != NULL)
 			forget(d, r.number, now);
 		return;

@@ -56,7 +56,7 @@ dsm_tell(struct pmx_dsm *d)
 /* Add the copies of pages that the notice names to the doubted ones. Return false if the word no
  * longer has that number: the notice has been overwritten. */
 static bool
-take(struct pmx_dsm *d, uint64_t notice, uint64_t number)
+notices_take(struct pmx_dsm *d, uint64_t notice, uint64_t number)
 {
 	const uint32_t first = notice & ((1u << COUNT_SHIFT) - 1);
 	const uint32_t count = (notice >> COUNT_SHIFT) & DSM_RUN;
@@ -108,7 +108,7 @@ ask_one(struct pmx_dsm *d, uint32_t rank)
 		places = DSM_LOG;
 	}
 	for (uint64_t i = from; i < to; i++) {
-		if (!take(d, words[i % places], i))
+		if (!notices_take(d, words[i % places], i))
 			return 1;
 	}
 	return 0;

@@ -18,7 +18,7 @@ dsm_finish(struct pmx_dsm *d)
 }
 
 static int
-begin(struct pmx_dsm *d,
+transfer_begin(struct pmx_dsm *d,
 	int (*verb)(struct pmx_context *, const struct pmx_transfer *, pmx_transfer_id *),
 	uint32_t rank, struct pmx_transfer *t, const struct pmx_part *part)
 {
@@ -49,7 +49,7 @@ dsm_push(struct pmx_dsm *d, uint32_t rank, uint64_t at, const void *local, uint6
 {
 	struct pmx_transfer t = {.remote = at, .local = (void *)(uintptr_t)local, .len = len};
 
-	return begin(d, pmx_push, rank, &t, part);
+	return transfer_begin(d, pmx_push, rank, &t, part);
 }
 
 int
@@ -58,5 +58,5 @@ dsm_pull(struct pmx_dsm *d, uint32_t rank, uint64_t at, void *local, uint64_t le
 	/* a page is pulled behind the push that says that it is wanted */
 	struct pmx_transfer t = {.flags = PMX_ORDERED, .remote = at, .local = local, .len = len};
 
-	return begin(d, pmx_pull, rank, &t, NULL);
+	return transfer_begin(d, pmx_pull, rank, &t, NULL);
 }

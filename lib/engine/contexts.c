@@ -280,7 +280,7 @@ open_inlet(struct engine *e, const struct inlet *in)
 }
 
 static int
-open_context(struct engine *e, struct command *cmd)
+contexts_open_context(struct engine *e, struct command *cmd)
 {
 	struct node *n = e->node;
 	struct channel *ch = &n->channels[cmd->ctx];
@@ -394,7 +394,7 @@ engine_command(struct engine *e, struct command *cmd)
 	if (cmd->ctx >= e->node->config.contexts)
 		cmd->result = -EINVAL;
 	else if (cmd->op == COMMAND_OPEN)
-		cmd->result = open_context(e, cmd);
+		cmd->result = contexts_open_context(e, cmd);
 	else if (cmd->op == COMMAND_MEMORY)
 		cmd->result = add_memory(e, cmd);
 	else if (cmd->op == COMMAND_FREEZE) {
@@ -435,7 +435,7 @@ thin_end(struct node *n, struct channel *ch)
 }
 
 static void
-finish(struct engine *e, struct channel *ch)
+contexts_finish(struct engine *e, struct channel *ch)
 {
 	struct node *n = e->node;
 
@@ -500,6 +500,6 @@ context_reap(struct engine *e, struct channel *ch)
 			over = false;
 	}
 	if (over)
-		finish(e, ch);
+		contexts_finish(e, ch);
 	return work;
 }

@@ -88,7 +88,7 @@ neighbour_hop(const struct node *n, const struct peer *peer)
 
 /* Send a frame of ARP. If there is no room or no buffer now, it counts as lost. */
 static void
-send(struct engine *e, unsigned link, const uint8_t frame[ARP_FRAME_BYTES])
+engine_neighbours_send(struct engine *e, unsigned link, const uint8_t frame[ARP_FRAME_BYTES])
 {
 	struct tx_queue *q = &e->txq[link];
 	struct rte_mbuf *m = q->n < TX_QUEUE - BURST_MAX ? rte_pktmbuf_alloc(e->node->pool) : NULL;
@@ -102,12 +102,12 @@ send(struct engine *e, unsigned link, const uint8_t frame[ARP_FRAME_BYTES])
 }
 
 static __rte_noinline void
-ask(struct engine *e, const struct arp_neighbour *to)
+neighbours_ask(struct engine *e, const struct arp_neighbour *to)
 {
 	uint8_t frame[ARP_FRAME_BYTES];
 
 	arp_question(frame, &e->node->arp_port[to->link], to->ip);
-	send(e, to->link, frame);
+	engine_neighbours_send(e, to->link, frame);
 }
 
 bool
@@ -116,7 +116,7 @@ neighbour_ready(struct engine *e, const struct peer *peer)
 	const struct arp_neighbour *to = arp_neighbour(&e->node->arp, peer->neighbour);
 
 	if (arp_question_due(&e->node->arp, peer->neighbour, e->now))
-		ask(e, to);
+		neighbours_ask(e, to);
 	if (atomic_load_explicit(&to->mac, memory_order_relaxed) != 0)
 		return true;
 	ENGINE_COUNT(e, tx_no_neighbour);
@@ -134,7 +134,7 @@ neighbour_frame(struct engine *e, const struct link *l, const struct rte_mbuf *m
 	switch (arp_in(&e->node->arp, &e->node->arp_port[link],
 		rte_pktmbuf_mtod(m, const uint8_t *), m->data_len, e->now, answer, &from)) {
 	case ARP_ANSWER:
-		send(e, link, answer);
+		engine_neighbours_send(e, link, answer);
 		break;
 	case ARP_TAKEN:
 		atomic_store(&e->node->address_taken[link], from);
@@ -154,5 +154,5 @@ neighbour_announce(struct engine *e, unsigned link)
 	if (own->ip == 0)
 		return;
 	arp_question(frame, own, own->ip);
-	send(e, link, frame);
+	engine_neighbours_send(e, link, frame);
 }

@@ -29,7 +29,7 @@ has_rails(const struct engine *e, uint32_t node)
 }
 
 static struct lane_rails *
-make(const struct engine *e)
+rails_make(const struct engine *e)
 {
 	struct lane_rails *l = calloc(1, sizeof(*l));
 
@@ -47,7 +47,7 @@ make(const struct engine *e)
 
 /* Begin with all rails of the peers with several links up. */
 static void
-begin(struct engine *e)
+rails_begin(struct engine *e)
 {
 	struct lane_rails *l = e->rails;
 	const struct config *c = &e->node->config;
@@ -74,7 +74,7 @@ lane_rails_make(struct engine *e)
 	if (config_link_count(&e->node->config) < 2)
 		return 0;
 	if (e->rails_memory == NULL)
-		e->rails_memory = make(e);
+		e->rails_memory = rails_make(e);
 	if (e->rails_memory == NULL)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < e->nodes_max; i++)
@@ -83,7 +83,7 @@ lane_rails_make(struct engine *e)
 	e->asks_links = any;
 	e->checks_frames = any || e->hands_over || e->node->config.checksum || e->sealed != NULL;
 	if (any)
-		begin(e);
+		rails_begin(e);
 	lane_rails_expect(e);
 	return 0;
 }

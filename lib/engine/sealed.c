@@ -135,7 +135,7 @@ send_held(struct engine *e, uint16_t node)
 }
 
 static __rte_noinline void
-begin(struct engine *e, uint16_t node)
+sealed_begin(struct engine *e, uint16_t node)
 {
 	COUNT_OF(e, node, keys_begun);
 	send_held(e, node);
@@ -168,7 +168,7 @@ show_keys(struct engine *e, uint16_t node, uint16_t lane)
 /* Answer an ASK, whoever sends it: as long as it, and no more often than anybody needs. Return
  * whether it was. */
 static bool
-tell(struct engine *e, uint16_t node, const void *ask)
+sealed_tell(struct engine *e, uint16_t node, const void *ask)
 {
 	struct sealed_lane *s = e->sealed;
 	struct handshake_tell tell;
@@ -213,7 +213,7 @@ take_message(struct engine *e, uint16_t node, const void *message, uint32_t len,
 		COUNT_OF(e, node, cookies);
 		return false;
 	case GATE_TELL:
-		return tell(e, node, message);
+		return sealed_tell(e, node, message);
 	case GATE_DROP:
 		break;
 	}
@@ -315,7 +315,7 @@ sealed_in(struct engine *e, struct rte_mbuf *m)
 		return drop(m);
 	}
 	if (unlikely(begun))
-		begin(e, node);
+		sealed_begin(e, node);
 	m->data_len = (uint16_t)(m->data_len - SEAL_TRAILER_BYTES);
 	m->pkt_len = m->data_len;
 	if (likely(h->type != WIRE_KEYS))
@@ -331,7 +331,7 @@ sealed_in(struct engine *e, struct rte_mbuf *m)
 
 /* Keep a HELLO until there are keys: note 1. Only the last one counts. NULL: no more. */
 static void
-hold(struct sealed_peer *p, unsigned link, struct rte_mbuf *m)
+sealed_hold(struct sealed_peer *p, unsigned link, struct rte_mbuf *m)
 {
 	rte_pktmbuf_free(p->held);
 	p->held = m;
@@ -414,7 +414,7 @@ seal_one(struct engine *e, unsigned link, struct rte_mbuf *m, uint32_t encap)
 	if (unlikely(k == NULL)) {
 		ENGINE_COUNT(e, tx_no_key);
 		if (h->type == WIRE_HELLO && node < e->nodes_max) {
-			hold(&e->sealed->peers[node], link, m);
+			sealed_hold(&e->sealed->peers[node], link, m);
 			return NULL;
 		}
 	}
@@ -476,7 +476,7 @@ give_up_keys(struct engine *e, struct command *cmd)
 
 	keyring_take(&p->gate.keys, cmd->op == COMMAND_KEYS_ALL, e->now, e->sealed->hz,
 		cmd->old_keys);
-	hold(p, 0, NULL);
+	sealed_hold(p, 0, NULL);
 }
 
 void

@@ -7,7 +7,7 @@
 #include "engine/service.h"
 
 static int
-take(const struct service_ops **place, const struct service_ops *ops)
+engine_service_take(const struct service_ops **place, const struct service_ops *ops)
 {
 	if (*place != NULL)
 		return -EINVAL;
@@ -27,7 +27,7 @@ services_init(struct services *s, const struct service_ops *const *list)
 		if (i + 1 >= SERVICES_MAX || ops->number == 0 || ops->number >= SERVICES_MAX)
 			return -EINVAL;
 		s->list[s->count++] = ops;
-		result |= take(&s->numbered[ops->number], ops);
+		result |= engine_service_take(&s->numbered[ops->number], ops);
 		if (ops->multicast != NULL) {
 			result |= s->multicast != NULL ? -EINVAL : 0;
 			s->multicast = ops->multicast;
@@ -41,8 +41,10 @@ services_init(struct services *s, const struct service_ops *const *list)
 			s->command = ops->command;
 		}
 		for (unsigned k = 0; k < ENDPOINTS_MAX; k++) {
-			result |= ops->endpoints >> k & 1 ? take(&s->endpoint[k], ops) : 0;
-			result |= ops->sends >> k & 1 ? take(&s->sender[k], ops) : 0;
+			result |= ops->endpoints >> k & 1
+				? engine_service_take(&s->endpoint[k], ops)
+				: 0;
+			result |= ops->sends >> k & 1 ? engine_service_take(&s->sender[k], ops) : 0;
 		}
 		for (unsigned k = 0; k < SUBMISSIONS_MAX; k++) {
 			if (ops->submit[k] == NULL)

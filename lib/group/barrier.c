@@ -296,7 +296,7 @@ owe_done(struct groups *g, struct membership *m, uint16_t rank)
 
 /* End the barrier that is under way, for all. */
 static void
-finish(struct groups *g, struct membership *m, uint8_t error, uint16_t because)
+barrier_finish(struct groups *g, struct membership *m, uint8_t error, uint16_t because)
 {
 	const uint32_t number = m->barrier_done + 1;
 
@@ -321,7 +321,7 @@ barrier_break(struct groups *g, struct membership *m, uint16_t because)
 	m->break_error = error;
 	m->break_because = because;
 	if (m->dones == 0)
-		finish(g, m, error, because);
+		barrier_finish(g, m, error, because);
 }
 
 static void
@@ -329,7 +329,7 @@ done_over(struct groups *g, struct membership *m)
 {
 	m->dones--;
 	if (m->dones == 0 && m->breaks)
-		finish(g, m, m->break_error, m->break_because);
+		barrier_finish(g, m, m->break_error, m->break_because);
 }
 
 void
@@ -438,7 +438,7 @@ enters(struct groups *g, struct membership *m, uint16_t from, const struct wire_
 	if (because != NO_RANK && m->members[because].gone && m->members[because].barrier == number)
 		barrier_break(g, m, because);
 	else if (m->entered == m->count - m->gone_count)
-		finish(g, m, 0, NO_RANK);
+		barrier_finish(g, m, 0, NO_RANK);
 }
 
 void

@@ -109,7 +109,7 @@ is_done(const struct cast *c)
 }
 
 static void
-settle(struct groups *g, struct membership *m)
+cast_settle(struct groups *g, struct membership *m)
 {
 	if (m->cast.runs && is_done(&m->cast))
 		tell_over(g, m);
@@ -153,7 +153,7 @@ begin_chunk(struct groups *g, struct membership *m)
 	if (k->awaited == 0) { /* nobody is left, or there never was anybody */
 		k->frames = 0;
 		c->next = c->frames;
-		settle(g, m);
+		cast_settle(g, m);
 		return false;
 	}
 	c->out += n;
@@ -249,7 +249,7 @@ chunk_ends(struct groups *g, struct membership *m, struct group_chunk *k)
 								: WINDOW_MOST;
 	if (bit_next(k->tells, BITS_WORDS(m->count), 0) == UINT32_MAX) {
 		k->frames = 0;
-		settle(g, m);
+		cast_settle(g, m);
 	} else {
 		tell(g, m);
 	}
@@ -319,7 +319,7 @@ cast_result(struct groups *g, struct membership *m, struct group_result *out)
 			bit_clear(k->tells, r);
 		if (bit_next(k->tells, words, 0) == UINT32_MAX) {
 			k->frames = 0;
-			settle(g, m);
+			cast_settle(g, m);
 		}
 		return true;
 	}
@@ -418,7 +418,7 @@ mark_of(struct groups *g, struct membership *m, uint16_t rank, uint32_t number, 
 }
 
 static void
-answer(struct groups *g, struct mark *k)
+cast_answer(struct groups *g, struct mark *k)
 {
 	struct membership *m = &g->memberships[k->membership];
 
@@ -432,7 +432,7 @@ answer(struct groups *g, struct mark *k)
 
 /* Note that the sender wants an answer: at once if all is here, otherwise at that time; 0: now. */
 static void
-ask(struct groups *g, struct mark *k, uint64_t at)
+cast_ask(struct groups *g, struct mark *k, uint64_t at)
 {
 	if (!k->asked && k->owes == 0) {
 		k->asked = true;
@@ -442,7 +442,7 @@ ask(struct groups *g, struct mark *k, uint64_t at)
 		k->answer_at = at;
 	}
 	if (k->got == chunk_bits(k->frames) || at == 0)
-		answer(g, k);
+		cast_answer(g, k);
 }
 
 void
@@ -496,7 +496,7 @@ hears(struct groups *g, struct membership *m, struct group_addr from, const void
 	struct mark *k = &g->marks[i];
 
 	if (h->frame == h->last)
-		ask(g, k, now + g->cfg.wait_ticks);
+		cast_ask(g, k, now + g->cfg.wait_ticks);
 	if (k->got >> h->frame & 1)
 		return false;
 	*out = (struct group_cast_place){
@@ -538,7 +538,7 @@ group_cast_placed(struct groups *g, const struct group_cast_place *p)
 
 	k->got |= 1ull << p->frame;
 	if (k->asked && k->got == chunk_bits(k->frames))
-		answer(g, k);
+		cast_answer(g, k);
 }
 
 /* ------------------------------------------------------------------ messages, time, ends */
@@ -560,7 +560,7 @@ cast_message(struct groups *g, struct membership *m, uint16_t from, const struct
 		const uint16_t i = mark_of(g, m, from, number, (uint8_t)frames);
 
 		if (i != NO_MARK) /* else it asks again */
-			ask(g, &g->marks[i], 0);
+			cast_ask(g, &g->marks[i], 0);
 	} else {
 		count(g, GROUP_BAD_MESSAGES);
 	}
@@ -622,7 +622,7 @@ casts_tick(struct groups *g, uint64_t now)
 		struct mark *k = &g->marks[i];
 
 		if (k->frames != 0 && k->asked && k->owes == 0 && now >= k->answer_at)
-			answer(g, k);
+			cast_answer(g, k);
 	}
 }
 

@@ -18,7 +18,7 @@ lowest(uint8_t bits)
 
 /* Set what all messages of the membership to that rank have. */
 static void
-begin(const struct groups *g, const struct membership *m, struct group_frame *f, uint8_t op,
+frames_begin(const struct groups *g, const struct membership *m, struct group_frame *f, uint8_t op,
 	uint16_t to)
 {
 	f->ctx = m->ctx;
@@ -37,11 +37,11 @@ static bool
 by_membership(const struct groups *g, const struct membership *m, struct group_frame *f)
 {
 	if (m->owes & OWES_JOIN) {
-		begin(g, m, f, WIRE_G_JOIN, 0);
+		frames_begin(g, m, f, WIRE_G_JOIN, 0);
 		f->message.key = wire_be64(m->hash);
 		f->what = OWES_JOIN;
 	} else if (m->owes & OWES_ENTER) {
-		begin(g, m, f, WIRE_G_ENTER, 0);
+		frames_begin(g, m, f, WIRE_G_ENTER, 0);
 		f->message.number = wire_be32(m->barrier);
 		wire_group_set_wide(&f->message, m->company);
 		if (m->enters_because != NO_RANK) {
@@ -50,10 +50,10 @@ by_membership(const struct groups *g, const struct membership *m, struct group_f
 		}
 		f->what = OWES_ENTER;
 	} else if (m->owes & OWES_HERE) {
-		begin(g, m, f, WIRE_G_HERE, 0);
+		frames_begin(g, m, f, WIRE_G_HERE, 0);
 		f->what = OWES_HERE;
 	} else {
-		begin(g, m, f, WIRE_G_LEAVE, 0);
+		frames_begin(g, m, f, WIRE_G_LEAVE, 0);
 		f->message.number = wire_be32(m->part);
 		f->what = OWES_LEAVE;
 	}
@@ -71,43 +71,43 @@ by_member(const struct groups *g, const struct membership *m, struct group_frame
 	f->what = lowest(who->owes);
 	switch (f->what) {
 	case OWES_OPEN:
-		begin(g, m, f, WIRE_G_OPEN, rank);
+		frames_begin(g, m, f, WIRE_G_OPEN, rank);
 		f->message.error = wire_be16(m->fails ? m->error : 0);
 		f->message.other = wire_be16(m->because);
 		if (m->fails)
 			f->message.key = 0;
 		break;
 	case OWES_GO:
-		begin(g, m, f, WIRE_G_GO, rank);
+		frames_begin(g, m, f, WIRE_G_GO, rank);
 		break;
 	case OWES_GONE:
-		begin(g, m, f, WIRE_G_GONE, rank);
+		frames_begin(g, m, f, WIRE_G_GONE, rank);
 		f->message.other = wire_be16(m->gone[who->told]);
 		f->message.error = wire_be16(m->members[m->gone[who->told]].why);
 		f->message.number = wire_be32(m->members[m->gone[who->told]].part);
 		break;
 	case OWES_DONE:
-		begin(g, m, f, WIRE_G_DONE, rank);
+		frames_begin(g, m, f, WIRE_G_DONE, rank);
 		f->message.number = wire_be32(m->barrier_done);
 		f->message.error = wire_be16(m->barrier_error);
 		f->message.other = wire_be16(m->barrier_because);
 		wire_group_set_wide(&f->message, barrier_company(m, rank));
 		break;
 	case OWES_EXPEL:
-		begin(g, m, f, WIRE_G_GONE, rank);
+		frames_begin(g, m, f, WIRE_G_GONE, rank);
 		f->message.other = wire_be16(rank);
 		break;
 	case OWES_LEFT:
-		begin(g, m, f, WIRE_G_LEFT, rank);
+		frames_begin(g, m, f, WIRE_G_LEFT, rank);
 		break;
 	case OWES_SUSPECT:
-		begin(g, m, f, WIRE_G_SUSPECT, 0);
+		frames_begin(g, m, f, WIRE_G_SUSPECT, 0);
 		f->message.other = wire_be16(rank);
 		break;
 	case OWES_ROUND: {
 		const struct group_chunk *k = cast_awaits(m, rank);
 
-		begin(g, m, f, WIRE_G_ROUND, rank);
+		frames_begin(g, m, f, WIRE_G_ROUND, rank);
 		if (k == NULL)
 			return false;
 		f->message.number = wire_be32(k->number);
@@ -127,19 +127,20 @@ by_lock(const struct groups *g, const struct membership *m, struct group_frame *
 	f->what = lowest(k->owes);
 	switch (f->what) {
 	case OWES_HAND_ON:
-		begin(g, m, f, WIRE_G_GRANT, k->after);
+		frames_begin(g, m, f, WIRE_G_GRANT, k->after);
 		f->message.ticket = wire_be32(k->after_ticket);
 		f->message.flags = k->hand_dead ? WIRE_G_DEAD : 0;
 		break;
 	case OWES_MOVED:
 	case OWES_RELEASE:
-		begin(g, m, f, f->what == OWES_MOVED ? WIRE_G_MOVED : WIRE_G_RELEASE, manager);
+		frames_begin(g, m, f, f->what == OWES_MOVED ? WIRE_G_MOVED : WIRE_G_RELEASE,
+			manager);
 		f->message.ticket = wire_be32(k->ended);
 		f->message.flags = f->what == OWES_RELEASE && k->hand_dead ? WIRE_G_DEAD : 0;
 		break;
 	case OWES_LOCK:
 	case OWES_WAITS:
-		begin(g, m, f, f->what == OWES_LOCK ? WIRE_G_LOCK : WIRE_G_WAITS, manager);
+		frames_begin(g, m, f, f->what == OWES_LOCK ? WIRE_G_LOCK : WIRE_G_WAITS, manager);
 		f->message.ticket = wire_be32(k->ticket);
 		f->message.flags = f->what == OWES_LOCK && k->tries ? WIRE_G_TRY : 0;
 		break;
@@ -162,7 +163,7 @@ by_turn(const struct groups *g, const struct membership *m, struct group_frame *
 	const uint32_t l = thing_at(m, f->index);
 
 	f->what = lowest(t->owes);
-	begin(g, m, f, ops[f->what], rank);
+	frames_begin(g, m, f, ops[f->what], rank);
 	f->message.number = wire_be32(l);
 	f->message.ticket = wire_be32(t->ticket);
 	if (f->what == OWES_GRANT && t->flag)
@@ -186,7 +187,7 @@ by_share(const struct groups *g, const struct membership *m, struct group_frame 
 	const struct group_share *s = &m->shares[f->index];
 
 	f->what = lowest(s->owes);
-	begin(g, m, f, ops[f->what], manager_of(m, f->index));
+	frames_begin(g, m, f, ops[f->what], manager_of(m, f->index));
 	f->message.number = wire_be32(f->index);
 	if (f->what == OWES_SUB) {
 		wire_group_set_wide(&f->message, s->len);
@@ -215,7 +216,7 @@ by_sharer(const struct groups *g, const struct membership *m, struct group_frame
 	const uint32_t r = thing_at(m, f->index);
 
 	f->what = lowest(s->owes);
-	begin(g, m, f, ops[f->what], rank);
+	frames_begin(g, m, f, ops[f->what], rank);
 	f->message.number = wire_be32(r);
 	switch (f->what) {
 	case OWES_REFUSED:
@@ -244,7 +245,7 @@ by_mark(const struct groups *g, const struct membership *m, struct group_frame *
 	const struct mark *k = &g->marks[f->index];
 	const uint64_t lacks = ~k->got & chunk_bits(k->frames);
 
-	begin(g, m, f, WIRE_G_GOT, k->rank);
+	frames_begin(g, m, f, WIRE_G_GOT, k->rank);
 	f->what = OWES_GOT;
 	f->message.number = wire_be32(k->number);
 	wire_group_set_wide(&f->message, lacks);
@@ -375,7 +376,7 @@ choose(const struct groups *g, struct membership *m, struct group_frame *f)
 
 /* Write the next message of the membership. false: there is none. */
 static bool
-make(struct groups *g, struct membership *m, struct group_frame *f)
+group_frames_make(struct groups *g, struct membership *m, struct group_frame *f)
 {
 	static bool (*const by[])(const struct groups *, const struct membership *,
 		struct group_frame *) = {
@@ -410,7 +411,7 @@ groups_tx(struct groups *g)
 			return NULL;
 		struct membership *m = &g->memberships[i];
 
-		if (likely(!m->stopped) && make(g, m, f)) {
+		if (likely(!m->stopped) && group_frames_make(g, m, f)) {
 			g->free = f->next;
 			g->cursor = i + 1 < g->cfg.groups_max ? i + 1 : 0;
 			return f;

@@ -28,7 +28,7 @@ places_max(const struct groups_config *c, uint32_t n)
 
 /* Take bytes of the memory, or only count them if it is NULL. */
 static void *
-take(uint8_t *memory, size_t *used, size_t bytes)
+make_take(uint8_t *memory, size_t *used, size_t bytes)
 {
 	uint8_t *at = memory != NULL ? memory + *used : NULL;
 
@@ -45,33 +45,33 @@ lay_out_membership(const struct groups_config *c, uint8_t *memory, size_t *at, s
 	const uint32_t regions = BITS_WORDS(c->regions_max);
 	const size_t members = BITS_WORDS(c->members_max) * sizeof(uint64_t);
 
-	m->members = take(memory, at, c->members_max * sizeof(*m->members));
-	m->by_addr = take(memory, at, places_for(c->members_max) * sizeof(*m->by_addr));
-	m->gone = take(memory, at, c->members_max * sizeof(*m->gone));
-	m->owing = take(memory, at, members);
-	m->accusers = take(memory, at, c->members_max * members);
-	m->locks = take(memory, at, c->locks_max * sizeof(*m->locks));
-	m->locks_owing = take(memory, at, BITS_WORDS(c->locks_max) * sizeof(uint64_t));
-	m->locks_telling = take(memory, at, BITS_WORDS(c->locks_max) * sizeof(uint64_t));
-	m->queues = take(memory, at, c->locks_max * sizeof(*m->queues));
-	m->turns = take(memory, at, turns * sizeof(*m->turns));
-	m->turns_owing = take(memory, at, BITS_WORDS(turns) * sizeof(uint64_t));
-	m->shares = take(memory, at, c->regions_max * sizeof(*m->shares));
-	m->directories = take(memory, at,
+	m->members = make_take(memory, at, c->members_max * sizeof(*m->members));
+	m->by_addr = make_take(memory, at, places_for(c->members_max) * sizeof(*m->by_addr));
+	m->gone = make_take(memory, at, c->members_max * sizeof(*m->gone));
+	m->owing = make_take(memory, at, members);
+	m->accusers = make_take(memory, at, c->members_max * members);
+	m->locks = make_take(memory, at, c->locks_max * sizeof(*m->locks));
+	m->locks_owing = make_take(memory, at, BITS_WORDS(c->locks_max) * sizeof(uint64_t));
+	m->locks_telling = make_take(memory, at, BITS_WORDS(c->locks_max) * sizeof(uint64_t));
+	m->queues = make_take(memory, at, c->locks_max * sizeof(*m->queues));
+	m->turns = make_take(memory, at, turns * sizeof(*m->turns));
+	m->turns_owing = make_take(memory, at, BITS_WORDS(turns) * sizeof(uint64_t));
+	m->shares = make_take(memory, at, c->regions_max * sizeof(*m->shares));
+	m->directories = make_take(memory, at,
 		c->regions_max * DIRECTORY_WORDS(c->members_max) * sizeof(uint32_t));
-	m->shares_owing = take(memory, at, regions * sizeof(uint64_t));
-	m->shares_telling = take(memory, at, regions * sizeof(uint64_t));
-	m->shares_copying = take(memory, at, regions * sizeof(uint64_t));
-	m->homes = take(memory, at, c->regions_max * sizeof(*m->homes));
-	m->sharers = take(memory, at, sharers * sizeof(*m->sharers));
-	m->sharers_owing = take(memory, at, BITS_WORDS(sharers) * sizeof(uint64_t));
-	m->cast.set = take(memory, at, members);
+	m->shares_owing = make_take(memory, at, regions * sizeof(uint64_t));
+	m->shares_telling = make_take(memory, at, regions * sizeof(uint64_t));
+	m->shares_copying = make_take(memory, at, regions * sizeof(uint64_t));
+	m->homes = make_take(memory, at, c->regions_max * sizeof(*m->homes));
+	m->sharers = make_take(memory, at, sharers * sizeof(*m->sharers));
+	m->sharers_owing = make_take(memory, at, BITS_WORDS(sharers) * sizeof(uint64_t));
+	m->cast.set = make_take(memory, at, members);
 	for (unsigned k = 0; k < WIRE_CHUNKS_OPEN; k++) {
 		struct group_chunk *chunk = &m->cast.chunks[k];
 
-		chunk->waits = take(memory, at, members);
-		chunk->tells = take(memory, at, members);
-		chunk->lacks = take(memory, at, c->members_max * sizeof(uint64_t));
+		chunk->waits = make_take(memory, at, members);
+		chunk->tells = make_take(memory, at, members);
+		chunk->lacks = make_take(memory, at, c->members_max * sizeof(uint64_t));
 	}
 }
 
@@ -90,19 +90,19 @@ membership_clear(struct groups *g, struct membership *m)
 /* Lay out the memory: what all groups share, then what each membership has. g and memory are NULL:
  * only count. Return the bytes, and in *head those of what is shared. */
 static size_t
-lay_out(const struct groups_config *c, uint8_t *memory, struct groups *g, size_t *head)
+make_lay_out(const struct groups_config *c, uint8_t *memory, struct groups *g, size_t *head)
 {
 	size_t used = 0;
 	struct groups unused;
 
 	if (g == NULL)
 		g = &unused;
-	take(memory, &used, sizeof(*g));
-	g->frames = take(memory, &used, c->frames_max * sizeof(*g->frames));
-	g->memberships = take(memory, &used, c->groups_max * sizeof(*g->memberships));
-	g->first = take(memory, &used, WIRE_CONTEXTS_MAX * sizeof(*g->first));
-	g->taken = take(memory, &used, BITS_WORDS(c->groups_max) * sizeof(uint64_t));
-	g->marks = take(memory, &used, MARKS * sizeof(*g->marks));
+	make_take(memory, &used, sizeof(*g));
+	g->frames = make_take(memory, &used, c->frames_max * sizeof(*g->frames));
+	g->memberships = make_take(memory, &used, c->groups_max * sizeof(*g->memberships));
+	g->first = make_take(memory, &used, WIRE_CONTEXTS_MAX * sizeof(*g->first));
+	g->taken = make_take(memory, &used, BITS_WORDS(c->groups_max) * sizeof(uint64_t));
+	g->marks = make_take(memory, &used, MARKS * sizeof(*g->marks));
 	*head = used;
 	for (uint32_t i = 0; i < c->groups_max; i++) {
 		struct membership blank = {0};
@@ -117,7 +117,7 @@ groups_memsize(const struct groups_config *config)
 {
 	size_t head;
 
-	return config_ok(config) ? lay_out(config, NULL, NULL, &head) : 0;
+	return config_ok(config) ? make_lay_out(config, NULL, NULL, &head) : 0;
 }
 
 static void
@@ -138,7 +138,7 @@ groups_init(void *memory, const struct groups_config *config)
 
 	if (!config_ok(config))
 		return NULL;
-	lay_out(config, memory, g, &head);
+	make_lay_out(config, memory, g, &head);
 	g->cfg = *config;
 	memset(g->first, 0xFF, WIRE_CONTEXTS_MAX * sizeof(*g->first));
 	free_frames(g);
@@ -164,7 +164,7 @@ groups_span(struct groups *g, uint32_t *at, struct group_span *out)
 	size_t head, each = 0;
 	struct membership blank;
 
-	lay_out(&g->cfg, NULL, NULL, &head);
+	make_lay_out(&g->cfg, NULL, NULL, &head);
 	lay_out_membership(&g->cfg, NULL, &each, &blank);
 	if (*at == 0) {
 		*at = 1;
@@ -187,7 +187,7 @@ groups_adopt(struct groups *g, const struct groups_config *config)
 	size_t head;
 
 	/* what it points to is where it was, but in this process's memory */
-	lay_out(config, (uint8_t *)g, g, &head);
+	make_lay_out(config, (uint8_t *)g, g, &head);
 	g->cfg = *config;
 	free_frames(g);
 }

@@ -73,7 +73,7 @@ static void begin_next(struct groups *g, struct membership *m, uint32_t r);
 
 /* End what the subject asked for, which has been done, or cannot be: all that wait go on. */
 static void
-finish(struct groups *g, struct membership *m, uint32_t r, bool in, uint8_t error)
+region_finish(struct groups *g, struct membership *m, uint32_t r, bool in, uint8_t error)
 {
 	struct share_home *h = home_here(m, r);
 	struct sharer *subject = sharer_of(m, r, h->subject);
@@ -110,10 +110,10 @@ all_held(struct groups *g, struct membership *m, uint32_t r)
 	struct share_home *h = home_here(m, r);
 
 	if (sharer_of(m, r, h->subject)->wants == WANTS_OUT) {
-		finish(g, m, r, false, 0);
+		region_finish(g, m, r, false, 0);
 	} else if (h->subject == m->rank) {
 		h->len = sharer_of(m, r, m->rank)->len;
-		finish(g, m, r, true, 0);
+		region_finish(g, m, r, true, 0);
 	} else {
 		h->phase = SHARE_COPIES;
 		h->word = 0;
@@ -238,7 +238,7 @@ copied(struct groups *g, struct membership *m, uint16_t from, uint32_t r, uint8_
 	struct share_home *h = home_here(m, r);
 
 	if (h->phase == SHARE_COPIES && from == h->subject)
-		finish(g, m, r, error == 0, error);
+		region_finish(g, m, r, error == 0, error);
 	else
 		count(g, GROUP_BAD_MESSAGES);
 }
@@ -276,7 +276,7 @@ sharer_gone(struct groups *g, struct membership *m, uint32_t r, uint16_t rank)
 	shared_told(g, m, index_of(m, r, rank));
 	s->owes = 0;
 	if (h->phase != SHARE_QUIET && h->subject == rank) {
-		finish(g, m, r, false, ECONNRESET);
+		region_finish(g, m, r, false, ECONNRESET);
 		return;
 	}
 	if (s->wants != WANTS_NOTHING) {

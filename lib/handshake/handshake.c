@@ -296,7 +296,7 @@ put_init(const struct handshake_self *s, struct handshake_peer *p, struct handsh
 
 /* Ask the peer, as far as it is known. */
 static void
-ask(const struct handshake_self *s, struct handshake_peer *p, struct handshake_time now,
+handshake_ask(const struct handshake_self *s, struct handshake_peer *p, struct handshake_time now,
 	struct handshake_result *r)
 {
 	p->asking = true;
@@ -319,7 +319,7 @@ handshake_want(const struct handshake_self *s, struct handshake_peer *p, struct 
 	if (p->asking || now.us < p->again_at)
 		return;
 	p->attempts = 0;
-	ask(s, p, now, r);
+	handshake_ask(s, p, now, r);
 }
 
 void
@@ -336,7 +336,7 @@ handshake_tick(const struct handshake_self *s, struct handshake_peer *p, struct 
 	if (p->attempts >= ATTEMPTS_MAX)
 		give_up(p); /* until somebody wants it again */
 	else
-		ask(s, p, now, r);
+		handshake_ask(s, p, now, r);
 }
 
 uint64_t
@@ -393,7 +393,7 @@ take_answer(const struct handshake_self *s, struct handshake_peer *p, struct han
 		p->attempts < ATTEMPTS_MAX) {
 		p->stamp_floor = wire_be64(terms.time);
 		p->trouble = HANDSHAKE_CLOCK;
-		ask(s, p, now, r);
+		handshake_ask(s, p, now, r);
 		return;
 	}
 	if (terms.trouble != HANDSHAKE_FINE || terms.lanes == 0 ||
@@ -457,7 +457,7 @@ take_tell(const struct handshake_self *s, struct handshake_peer *p, struct hands
 	memcpy(p->public_key, m->public_key, KEY_BYTES);
 	p->has_key = true;
 	p->attempts = 0;
-	ask(s, p, now, r);
+	handshake_ask(s, p, now, r);
 }
 
 /* ------------------------------------------------------------------ responder */

@@ -9,7 +9,7 @@
 #include "handshake/keyring.h"
 
 static size_t
-rounded(size_t bytes)
+keyring_rounded(size_t bytes)
 {
 	return (bytes + 63) & ~(size_t)63;
 }
@@ -22,9 +22,9 @@ keyring_keys_make(const struct cipher *c, const struct handshake_result *agreed,
 						 : agreed->keys.to_initiator;
 	const uint8_t *receives = agreed->initiated ? agreed->keys.to_initiator
 						    : agreed->keys.to_responder;
-	const size_t lanes = agreed->peer_lanes, each = rounded(c->key_bytes);
-	const size_t head = rounded(sizeof(struct keyring_keys)),
-		     windows = rounded(lanes * sizeof(struct seal_rx));
+	const size_t lanes = agreed->peer_lanes, each = keyring_rounded(c->key_bytes);
+	const size_t head = keyring_rounded(sizeof(struct keyring_keys)),
+		     windows = keyring_rounded(lanes * sizeof(struct seal_rx));
 	const size_t bytes = head + windows + 2 * lanes * each;
 	struct keyring_keys *k = secret_alloc(bytes);
 	uint8_t secret[CIPHER_KEY_BYTES], *at = (uint8_t *)k + head + windows;

@@ -79,7 +79,7 @@ mix_ephemeral(struct noise *s, const uint8_t public_key[DH_BYTES])
 }
 
 static void
-begin(struct noise *s, const void *prologue, size_t len, const uint8_t responder[DH_BYTES])
+noise_begin(struct noise *s, const void *prologue, size_t len, const uint8_t responder[DH_BYTES])
 {
 	memcpy(s->hash, name, HASH_BYTES);
 	memcpy(s->chain, name, HASH_BYTES);
@@ -108,7 +108,7 @@ noise_first(struct noise *s, const uint8_t secret[DH_BYTES], const uint8_t peer[
 	*s = (struct noise){0};
 	memcpy(s->ephemeral, ephemeral, DH_BYTES);
 	memcpy(s->peer, peer, DH_BYTES);
-	begin(s, prologue, prologue_len, peer);
+	noise_begin(s, prologue, prologue_len, peer);
 	primitive_public(out, ephemeral);
 	mix_ephemeral(s, out);
 	if (!mix_dh(s, ephemeral, peer)) /* es */
@@ -129,7 +129,7 @@ noise_first_open(struct noise *s, const uint8_t secret[DH_BYTES], const void *pr
 
 	*s = (struct noise){0};
 	primitive_public(own, secret);
-	begin(s, prologue, prologue_len, own);
+	noise_begin(s, prologue, prologue_len, own);
 	memcpy(s->peer_ephemeral, in, DH_BYTES);
 	mix_ephemeral(s, in);
 	return mix_dh(s, secret, in) && /* es */

@@ -51,7 +51,7 @@ complain(const struct complaint *c, int error, const char *format, ...)
 }
 
 static int
-begin(struct pmx_job *j, const struct complaint *c)
+job_begin(struct pmx_job *j, const struct complaint *c)
 {
 	static const struct exchange_ops *const all[] = {&exchange_run, &exchange_pmix};
 	struct exchange *x = &j->exchange;
@@ -79,7 +79,7 @@ begin(struct pmx_job *j, const struct complaint *c)
 
 /* Draw a random number that is not 0, unless *number has one already. Return 0 or -errno. */
 static int
-draw(uint32_t *number)
+job_draw(uint32_t *number)
 {
 	while (*number == 0) {
 		if (getrandom(number, sizeof(*number), 0) != sizeof(*number))
@@ -102,8 +102,8 @@ draw_for_all(struct pmx_job *j, int64_t timeout_us, const struct complaint *c)
 	int error = 0;
 
 	if (x->rank == 0) {
-		error = draw(&drawn.number);
-		error = error != 0 ? error : draw(&drawn.secret);
+		error = job_draw(&drawn.number);
+		error = error != 0 ? error : job_draw(&drawn.secret);
 		error = error != 0 ? error : x->ops->put(x, DRAWN, &drawn, sizeof(drawn));
 	}
 	if (error == 0)
@@ -218,7 +218,7 @@ pmx_job_init(struct pmx_job **job, const struct pmx_job_params *params, int64_t 
 
 	if (j == NULL)
 		return -ENOMEM;
-	result = begin(j, &c);
+	result = job_begin(j, &c);
 	if (result == 0)
 		result = draw_for_all(j, timeout_us, &c);
 	if (result == 0)

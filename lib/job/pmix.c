@@ -181,7 +181,7 @@ pmix_fence(struct exchange *x, int64_t timeout_us)
 
 /* Take in the values that a rank has put before a fence. There may be none. */
 static int
-take(struct pmix *p, uint32_t rank, uint32_t fence)
+pmix_take(struct pmix *p, uint32_t rank, uint32_t fence)
 {
 	/* who has put nothing is not asked for it, since it might do so some day */
 	const pmix_info_t now = said(PMIX_IMMEDIATE);
@@ -204,7 +204,7 @@ pmix_get(struct exchange *x, uint32_t rank, const char *key, void *value, uint32
 	struct pmix *p = x->state;
 
 	for (; p->taken[rank] < p->fences; p->taken[rank]++) {
-		const int error = take(p, rank, p->taken[rank]);
+		const int error = pmix_take(p, rank, p->taken[rank]);
 
 		if (error != 0)
 			return error;

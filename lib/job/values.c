@@ -36,7 +36,7 @@ value_free(struct value *x)
 
 /* Return the place of a key, where its value is or would be. */
 static struct value **
-place_of(const struct values *v, uint32_t rank, const char *key)
+values_place_of(const struct values *v, uint32_t rank, const char *key)
 {
 	struct value **at = &v->of[rank];
 
@@ -50,7 +50,7 @@ values_put(struct values *v, uint32_t rank, const char *key, const void *value, 
 {
 	if (rank >= v->size)
 		return -EINVAL;
-	struct value *x = malloc(sizeof(*x) + len), **at = place_of(v, rank, key);
+	struct value *x = malloc(sizeof(*x) + len), **at = values_place_of(v, rank, key);
 
 	if (x == NULL || (x->key = strdup(key)) == NULL) {
 		free(x);
@@ -71,7 +71,7 @@ values_get(const struct values *v, uint32_t rank, const char *key, void *value, 
 {
 	if (rank >= v->size)
 		return -EINVAL;
-	const struct value *x = *place_of(v, rank, key);
+	const struct value *x = *values_place_of(v, rank, key);
 
 	if (x == NULL)
 		return -ENOENT;

@@ -125,7 +125,7 @@ key_file_text(const char *path, enum key_demand demand, char *text, size_t room,
 /* Read the text of a file of one line and find out what it holds. Return its length without the end
  * of the line, or -errno. */
 static int
-look(const char *path, enum key_demand demand, char *text, enum key_file *what, char *error,
+files_look(const char *path, enum key_demand demand, char *text, enum key_file *what, char *error,
 	uint32_t error_len)
 {
 	uint8_t key[KEY_BYTES];
@@ -156,7 +156,7 @@ int
 key_file_look(const char *path, enum key_file *what, char *error, uint32_t error_len)
 {
 	char text[KEY_LINE_MAX];
-	const int len = look(path, KEY_ANYBODYS, text, what, error, error_len);
+	const int len = files_look(path, KEY_ANYBODYS, text, what, error, error_len);
 
 	key_forget(text, sizeof(text));
 	return len < 0 ? len : 0;
@@ -169,12 +169,12 @@ key_file_line(enum key_file what, const char *path, uint8_t *out, size_t bytes, 
 	const size_t word = strlen(kinds[what].word);
 	char text[KEY_LINE_MAX], unused[1];
 	enum key_file found;
-	int result = look(path, what <= KEY_FILE_CLUSTER ? KEY_SECRET : KEY_ANYBODYS, text, &found,
-		error, error_len);
+	int result = files_look(path, what <= KEY_FILE_CLUSTER ? KEY_SECRET : KEY_ANYBODYS, text,
+		&found, error, error_len);
 
 	/* who gives a wrong file need not hear of its mode */
 	if (result == -EPERM &&
-		look(path, KEY_ANYBODYS, text, &found, unused, sizeof(unused)) >= 0 &&
+		files_look(path, KEY_ANYBODYS, text, &found, unused, sizeof(unused)) >= 0 &&
 		found != what)
 		result = 0;
 	if (result >= 0 && found != what)

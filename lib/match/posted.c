@@ -177,7 +177,7 @@ match_posted_add(struct match_posted *p, const struct match_want *want, uint64_t
 /* ------------------------------------------------------------------ out */
 
 static void
-leave(struct match_posted *p, uint32_t number, uint32_t *head, uint32_t *tail)
+posted_leave(struct match_posted *p, uint32_t number, uint32_t *head, uint32_t *tail)
 {
 	struct match_receive *r = &p->receives[number];
 
@@ -199,7 +199,7 @@ leave(struct match_posted *p, uint32_t number, uint32_t *head, uint32_t *tail)
 static void
 leave_chain(struct match_posted *p, uint32_t number, struct match_where chain)
 {
-	leave(p, number, &chain.group->head[chain.i], &chain.group->tail[chain.i]);
+	posted_leave(p, number, &chain.group->head[chain.i], &chain.group->tail[chain.i]);
 	if (chain.group->head[chain.i] == MATCH_NONE)
 		match_chain_remove(&p->table, chain);
 }
@@ -255,7 +255,7 @@ match_posted_take(struct match_posted *p, const struct match_key *key, uint64_t 
 	if (best_chain.group != NULL)
 		leave_chain(p, best, best_chain);
 	else
-		leave(p, best, &p->masked_head, &p->masked_tail);
+		posted_leave(p, best, &p->masked_head, &p->masked_tail);
 	return true;
 }
 
@@ -271,7 +271,7 @@ match_posted_cancel(struct match_posted *p, uint32_t number)
 		return true;
 	}
 	if (r->kind == MATCH_MASKED) {
-		leave(p, number, &p->masked_head, &p->masked_tail);
+		posted_leave(p, number, &p->masked_head, &p->masked_tail);
 		return true;
 	}
 	const struct match_key key = class_key(r->kind, r->want.comm, r->want.source, r->want.tag);

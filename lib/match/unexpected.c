@@ -95,7 +95,7 @@ array(uint8_t *base, size_t *at, size_t elements, size_t bytes)
 }
 
 static size_t
-lay_out(struct match_unexpected *u, uint8_t *base, uint32_t groups_max)
+unexpected_lay_out(struct match_unexpected *u, uint8_t *base, uint32_t groups_max)
 {
 	size_t at = 0, places = (size_t)room_of(groups_max) + SCAN_SLACK;
 
@@ -120,14 +120,14 @@ match_unexpected_init(struct match_unexpected *u, uint32_t max, unsigned simd_bi
 	while (room_of(groups) < 2 * max)
 		groups *= 2;
 	*u = (struct match_unexpected){.max = max, .scan = match_scan_for(simd_bits)};
-	u->bytes = lay_out(u, NULL, groups);
+	u->bytes = unexpected_lay_out(u, NULL, groups);
 	u->memory = mmap(NULL, u->bytes, PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (u->memory == MAP_FAILED) {
 		u->memory = NULL;
 		return -ENOMEM;
 	}
-	lay_out(u, u->memory, groups);
+	unexpected_lay_out(u, u->memory, groups);
 	u->room = room_of(GROUPS_MIN);
 	match_table_clear(&u->table, GROUPS_MIN);
 	return 0;

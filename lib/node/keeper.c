@@ -62,7 +62,7 @@ struct keeper {
 };
 
 static void
-draw(void *arg, void *bytes, size_t len)
+keeper_draw(void *arg, void *bytes, size_t len)
 {
 	(void)arg;
 	if (getrandom(bytes, len, 0) != (ssize_t)len)
@@ -205,7 +205,7 @@ take_files(const struct config *c, struct handshake_self *s, char *error, uint32
 		.mode = (enum seal_mode)c->security,
 		.lanes = (uint8_t)c->lanes,
 		.epoch = s->epoch,
-		.random = draw,
+		.random = keeper_draw,
 		.derived = *c->security_key == 0,
 	};
 	int e = read_files(c, &now, error, error_len);
@@ -278,7 +278,7 @@ set_peer_key(struct keeper *k, uint16_t node)
 
 /* Note whether frames have come with keys that the peer had asked for. */
 static void
-hear(struct keeper *k, uint16_t node)
+keeper_hear(struct keeper *k, uint16_t node)
 {
 	struct peer_keys *p = &k->peers[node];
 	uint32_t begun = 0;
@@ -343,7 +343,7 @@ retire(struct keeper *k, uint16_t node, enum command_op op)
 	}
 	if (op == COMMAND_KEYS_ALL) {
 		p->agreed_at = 0;
-		hear(k, node);
+		keeper_hear(k, node);
 		p->begun = false;
 		p->ends = !done;
 		k->retire_at = done ? k->retire_at : (uint64_t)clock_us() + AGAIN_US;
@@ -374,7 +374,7 @@ take_mail(struct keeper *k, const struct sealed_mail *m)
 	struct handshake_peer *p = &k->peers[m->node].handshake;
 	struct handshake_result r;
 
-	hear(k, m->node);
+	keeper_hear(k, m->node);
 	if (!p->has_key) /* discovery may have found the node since */
 		set_peer_key(k, m->node);
 	switch (m->news) {
@@ -423,7 +423,7 @@ tick(struct keeper *k)
 		const uint16_t node = k->asking[i];
 		struct handshake_result r;
 
-		hear(k, node);
+		keeper_hear(k, node);
 		handshake_tick(&k->self, &k->peers[node].handshake, time_now(), &r);
 		act(k, node, &r, k->peers[node].handshake.attempts > SEALED_ATTEMPTS);
 		if (k->peers[node].handshake.asking) {
@@ -446,7 +446,7 @@ look_after(struct keeper *k, uint64_t now)
 	if (now >= k->cookie_at) {
 		uint64_t secret[2];
 
-		draw(NULL, secret, sizeof(secret));
+		keeper_draw(NULL, secret, sizeof(secret));
 		for (uint32_t lane = 0; lane < k->node->config.lanes; lane++) {
 			for (unsigned i = 0; i < 2; i++)
 				atomic_store(&k->node->engines[lane].sealed->cookie_secret[i],
@@ -516,7 +516,7 @@ keep(void *arg)
 /* ------------------------------------------------------------------ begin, end, change */
 
 static int
-fail(struct node *n, int e, const char *what, char *error, uint32_t error_len)
+keeper_fail(struct node *n, int e, const char *what, char *error, uint32_t error_len)
 {
 	snprintf(error, error_len, "%s", what);
 	keeper_end(n);
@@ -549,7 +549,7 @@ keeper_begin(struct node *n, char *error, uint32_t error_len)
 		return 0;
 	k = n->keeper = secret_alloc(sizeof(*k));
 	if (k == NULL)
-		return fail(n, -ENOMEM, "no memory for keys", error, error_len);
+		return keeper_fail(n, -ENOMEM, "no memory for keys", error, error_len);
 	k->node = n;
 	k->self.epoch = n->epoch;
 	k->cipher = cipher_best();
@@ -563,14 +563,15 @@ keeper_begin(struct node *n, char *error, uint32_t error_len)
 	k->peers = secret_alloc(sizeof(*k->peers) * c->nodes_max);
 	k->asking = calloc(c->nodes_max, sizeof(*k->asking));
 	if (k->peers == NULL || k->asking == NULL || k->bell < 0)
-		return fail(n, -ENOMEM, "no memory for the keys of limits.nodes", error, error_len);
+		return keeper_fail(n, -ENOMEM, "no memory for the keys of limits.nodes", error,
+			error_len);
 	for (uint32_t i = 0; i < c->nodes_max; i++) {
 		k->peers[i].handshake.node = (uint16_t)i;
 		set_peer_key(k, (uint16_t)i);
 	}
 	for (uint32_t lane = 0; lane < c->lanes; lane++) {
 		if (sealed_make(&n->engines[lane], k->self.mode, k->bell) != 0)
-			return fail(n, -ENOMEM, "no memory for the keys of a lane", error,
+			return keeper_fail(n, -ENOMEM, "no memory for the keys of a lane", error,
 				error_len);
 	}
 	/* frames to several nodes at once have no key */
@@ -581,7 +582,7 @@ keeper_begin(struct node *n, char *error, uint32_t error_len)
 	look_after(k, (uint64_t)clock_us());
 	e = control_thread_create(&k->thread, "pmx-keys", keep, k);
 	k->runs = e == 0;
-	return e == 0 ? 0 : fail(n, -EAGAIN, "no thread for keys", error, error_len);
+	return e == 0 ? 0 : keeper_fail(n, -EAGAIN, "no thread for keys", error, error_len);
 }
 
 void
@@ -704,7 +705,7 @@ keeper_reload(struct node *n, const struct config *files, char *error, uint32_t 
 		struct handshake_peer *p = &k->peers[i].handshake;
 		const bool had = k->peers[i].agreed_at != 0;
 
-		hear(k, (uint16_t)i);
+		keeper_hear(k, (uint16_t)i);
 		/* who has only answered here does not know its peer's key but from its question */
 		const bool bad = (p->has_key && handshake_revoked(&k->self, p->public_key)) ||
 			(k->peers[i].agreed_at != 0 && handshake_revoked(&k->self, p->agreed_key));
@@ -732,7 +733,7 @@ keeper_view(const struct node *n, uint16_t node, struct keeper_view *out)
 	const struct peer_keys *p = &k->peers[node];
 	const uint64_t age = (uint64_t)clock_us() - p->agreed_at;
 
-	hear(k, node);
+	keeper_hear(k, node);
 	const uint64_t claimed = (uint64_t)clock_us() - p->handshake.claim_at;
 
 	*out = (struct keeper_view){

@@ -41,7 +41,7 @@ proto_assert_failed(const char *what, const char *file, int line)
 }
 
 static __attribute__((format(printf, 3, 4))) int
-fail(struct node *n, int error, const char *fmt, ...)
+node_fail(struct node *n, int error, const char *fmt, ...)
 {
 	va_list args;
 
@@ -134,7 +134,7 @@ make_pool(struct node *n)
 		n->pool = pool_new(n);
 	}
 	if (n->pool == NULL)
-		return fail(n, -rte_errno,
+		return node_fail(n, -rte_errno,
 			"no memory for limits.mbufs = %u buffers of %u bytes "
 			"(%u MiB): %s. Reserve hugepages with "
 			"dpdk-config/hugepages.sh, give the EAL more with -m, or lower "
@@ -150,7 +150,7 @@ make_pool(struct node *n)
 	n->bufs_count = c->mbufs;
 	n->bufs = calloc(c->mbufs, sizeof(*n->bufs));
 	if (n->bufs == NULL)
-		return fail(n, -ENOMEM, "no memory for the table of %u buffers", c->mbufs);
+		return node_fail(n, -ENOMEM, "no memory for the table of %u buffers", c->mbufs);
 	rte_mempool_obj_iter(n->pool, number_buffer, n);
 	node_config_divide_buffers(c, &shares);
 	atomic_store(&n->mbufs_left, shares.contexts);
@@ -174,7 +174,7 @@ open_links(struct node *n)
 		int e = link_open(&n->links[i], &c->links[i].link, (uint16_t)c->id, n->pool);
 
 		if (e != 0)
-			return fail(n, e, "[link %u]: %s", i, n->links[i].error);
+			return node_fail(n, e, "[link %u]: %s", i, n->links[i].error);
 		n->link_count++;
 		if (n->links[i].tx_queues < c->lanes) {
 			char name[32];
@@ -182,7 +182,8 @@ open_links(struct node *n)
 			snprintf(name, sizeof(name), "pmx_%u_link_%u", c->id, i);
 			n->handover[i] = numa_ring(name, HANDOVER_RING, RING_F_SC_DEQ, n->numa[0]);
 			if (n->handover[i] == NULL)
-				return fail(n, -ENOMEM, "[link %u]: no memory for hand-over", i);
+				return node_fail(n, -ENOMEM, "[link %u]: no memory for hand-over",
+					i);
 		}
 	}
 	return 0;
@@ -200,14 +201,14 @@ make_peers(struct node *n)
 			sizeof(*n->peers) * c->nodes_max * CONFIG_LINKS_MAX, 0);
 	if (n->peers == NULL || n->announced == NULL || neighbours_make(n) != 0 ||
 		(n->peers_by_link == NULL && config_link_count(c) > 1))
-		return fail(n, -ENOMEM, "no memory for limits.nodes = %u", c->nodes_max);
+		return node_fail(n, -ENOMEM, "no memory for limits.nodes = %u", c->nodes_max);
 	for (uint32_t i = 0; i < c->nodes_max; i++) {
 		if (c->peers[i].links == 0 || i == c->id)
 			continue;
 		int e = peer_set(n, (uint16_t)i, &c->peers[i]);
 
 		if (e != 0)
-			return fail(n, e, "[nodes] %u: the link cannot reach it: %s", i,
+			return node_fail(n, e, "[nodes] %u: the link cannot reach it: %s", i,
 				strerror(-e));
 	}
 	return 0;
@@ -226,7 +227,7 @@ make_channel(struct node *n, uint16_t ctx)
 	ch->zone = numa_memzone(name, channel_bytes(&n->geometry), 64,
 		n->numa[ctx % n->config.lanes]);
 	if (ch->zone == NULL)
-		return fail(n, -ENOMEM,
+		return node_fail(n, -ENOMEM,
 			"no memory for channel %u of limits.contexts = %u (%u KiB "
 			"each): %s. Lower limits.contexts, lhs_entries or submissions, or reserve "
 			"more hugepages (dpdk-config/hugepages.sh)",
@@ -249,7 +250,7 @@ make_channel(struct node *n, uint16_t ctx)
 	}
 	if (ch->slots == NULL || ch->terms == NULL || ch->done == NULL || ch->event_fd < 0 ||
 		ch->doorbell < 0 || !made)
-		return fail(n, -ENOMEM,
+		return node_fail(n, -ENOMEM,
 			"no memory or descriptors for channel %u: raise ulimit -n, or lower "
 			"limits.contexts",
 			ctx);
@@ -265,7 +266,7 @@ make_channels(struct node *n)
 	n->layout = channel_layout(&n->geometry);
 	n->channels = calloc(c->contexts, sizeof(*n->channels));
 	if (n->channels == NULL)
-		return fail(n, -ENOMEM, "no memory for limits.contexts = %u", c->contexts);
+		return node_fail(n, -ENOMEM, "no memory for limits.contexts = %u", c->contexts);
 	for (uint32_t i = 0; i < c->contexts; i++) {
 		int e = make_channel(n, (uint16_t)i);
 
@@ -297,7 +298,7 @@ make_core(struct node *n, struct engine *e)
 	void *memory = numa_zmalloc("pmx_core", bytes, 64, n->numa[e->lane]);
 
 	if (memory == NULL)
-		return fail(n, -ENOMEM,
+		return node_fail(n, -ENOMEM,
 			"no memory for the protocol core (%zu MiB): lower limits.flows, peers or "
 			"mbufs, or reserve more hugepages",
 			bytes >> 20);
@@ -319,7 +320,8 @@ make_rails(struct node *n, struct engine *e)
 {
 	return lane_rails_make(e) == 0
 		? 0
-		: fail(n, -ENOMEM, "no memory for the links of limits.nodes = %u", e->nodes_max);
+		: node_fail(n, -ENOMEM, "no memory for the links of limits.nodes = %u",
+			  e->nodes_max);
 }
 
 static int
@@ -345,13 +347,13 @@ make_lane(struct node *n, unsigned lane)
 	e->out = numa_zmalloc("pmx_out", sizeof(*e->out) * BURST_MAX, 64, n->numa[lane]);
 	if (!e->open || !e->dirty || !e->lingering || !e->handles || !e->bufs_scratch || !e->swap ||
 		!e->out)
-		return fail(n, -ENOMEM, "no memory for lane %u", lane);
+		return node_fail(n, -ENOMEM, "no memory for lane %u", lane);
 	snprintf(name, sizeof(name), "pmx_%u_inbox_%u", c->id, lane);
 	e->inbox = numa_ring(name, node_config_inbox_entries(c), RING_F_SC_DEQ, n->numa[lane]);
 	e->doorbell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	e->sleep_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (e->inbox == NULL || e->doorbell < 0 || e->sleep_fd < 0)
-		return fail(n, -ENOMEM, "no memory or descriptors for lane %u", lane);
+		return node_fail(n, -ENOMEM, "no memory or descriptors for lane %u", lane);
 	event.events = RINGS;
 	epoll_ctl(e->sleep_fd, EPOLL_CTL_ADD, e->doorbell, &event);
 	for (uint32_t i = lane; i < c->contexts; i += c->lanes) {
@@ -386,7 +388,7 @@ make_lanes(struct node *n)
 {
 	n->engines = rte_zmalloc("pmx_lanes", sizeof(*n->engines) * n->config.lanes, 64);
 	if (n->engines == NULL)
-		return fail(n, -ENOMEM, "no memory for engine.lanes = %u", n->config.lanes);
+		return node_fail(n, -ENOMEM, "no memory for engine.lanes = %u", n->config.lanes);
 	for (unsigned i = 0; i < n->config.lanes; i++) {
 		struct numa_policy before;
 
@@ -402,7 +404,7 @@ make_lanes(struct node *n)
 
 /* Find out on which NUMA nodes the memory of the lanes and the pool is to lie. */
 static void
-place(struct node *n)
+node_place(struct node *n)
 {
 	const struct link_config *first = &n->config.links[0].link;
 
@@ -417,7 +419,7 @@ draw_secrets(struct node *n)
 {
 	if (getrandom(n->key, sizeof(n->key), 0) != sizeof(n->key) ||
 		getrandom(&n->epoch, sizeof(n->epoch), 0) != sizeof(n->epoch))
-		return fail(n, -errno, "getrandom: %s", strerror(errno));
+		return node_fail(n, -errno, "getrandom: %s", strerror(errno));
 	n->epoch |= 1;
 	return 0;
 }
@@ -438,11 +440,11 @@ node_make(struct node **out, struct config *config, char *error, uint32_t error_
 	pthread_mutex_init(&n->command_lock, NULL);
 	e = services_init(&n->services, features_engine);
 	mappings_init(&n->mappings, n->links, &n->link_count);
-	place(n);
+	node_place(n);
 	if (e == 0)
 		e = draw_secrets(n);
 	else
-		fail(n, e, "two services want the same number, endpoint or submission");
+		node_fail(n, e, "two services want the same number, endpoint or submission");
 	if (e != 0 || (e = make_pool(n)) != 0 || (e = make_channels(n)) != 0) {
 		snprintf(error, error_len, "%s", n->error);
 		node_stop(n);

@@ -124,7 +124,7 @@ struct axis {
 };
 
 static double
-place(const struct axis *a, double v)
+plot_place(const struct axis *a, double v)
 {
 	double low = a->low, high = a->high;
 
@@ -153,7 +153,7 @@ nice_step(double span)
 static void
 tick(FILE *f, const struct axis *a, bool horizontal, double v)
 {
-	double at = place(a, v);
+	double at = plot_place(a, v);
 
 	if (horizontal)
 		fprintf(f,
@@ -234,7 +234,7 @@ curve(FILE *f, const struct plot *p, unsigned c, const struct axis *x, const str
 		colours[c], dashes[c]);
 	for (unsigned i = 0; i < p->rows; i++) {
 		if (isfinite(p->y[i][c]))
-			fprintf(f, "%.1f,%.1f ", place(x, p->x[i]), place(y, p->y[i][c]));
+			fprintf(f, "%.1f,%.1f ", plot_place(x, p->x[i]), plot_place(y, p->y[i][c]));
 	}
 	fprintf(f,
 		"'/>\n"

@@ -119,7 +119,7 @@ forget(uint16_t ctx)
 /* Watch the process that has the context open, by its pidfd, and own the pidfd from then on. Return
  * 0 or -errno. */
 static int
-watch(uint16_t ctx, uint32_t generation, int fd)
+attach_watch(uint16_t ctx, uint32_t generation, int fd)
 {
 	struct epoll_event event = {
 		.events = EPOLLIN,
@@ -445,7 +445,7 @@ open_for(const struct asker *who, const struct attach_request *request, int fd,
 	/* A process of another PID namespace may be invisible (0); the end of a thin client also
 	 * shows on its connection. */
 	if (who->pid != 0)
-		result = watch(cmd.ctx, cmd.generation, socket_process(who));
+		result = attach_watch(cmd.ctx, cmd.generation, socket_process(who));
 	if (result != 0) { /* it has ended: who speaks by its connection is another one */
 		cmd.op = COMMAND_ABORT;
 		node_command(server.node, &cmd, true);
@@ -865,7 +865,7 @@ attach_answer(const struct asker *who, const struct attach_request *request, con
 
 /* Answer a request of a secondary. */
 static int
-answer(const struct rte_mp_msg *msg, const void *peer)
+primary_attach_answer(const struct rte_mp_msg *msg, const void *peer)
 {
 	struct attach_request request;
 	struct attach_reply reply;
@@ -923,7 +923,7 @@ attach_serve(struct node *n, const struct takeover_attachments *door)
 		}
 		if (ch->state == CHANNEL_OPEN && ch->pid != 0 && server.owner[i] != SECONDARY)
 			/* if it died meanwhile, its connection shows that */
-			watch((uint16_t)i, ch->generation,
+			attach_watch((uint16_t)i, ch->generation,
 				socket_process(&(struct asker){.connection = server.owner[i]}));
 	}
 	jobs_begin(n, user_of_context, process_of_context);
@@ -933,7 +933,8 @@ attach_serve(struct node *n, const struct takeover_attachments *door)
 		return e;
 	/* without a shared configuration (--no-huge, --in-memory) there are no secondaries, only
 	 * thin clients */
-	return rte_mp_action_register(ATTACH_ACTION, answer) == 0 || rte_errno == ENOTSUP
+	return rte_mp_action_register(ATTACH_ACTION, primary_attach_answer) == 0 ||
+			rte_errno == ENOTSUP
 		? 0
 		: -rte_errno;
 }

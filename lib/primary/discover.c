@@ -574,7 +574,7 @@ wait_until(uint64_t next)
 }
 
 static control_result
-run(void *unused)
+discover_run(void *unused)
 {
 	uint64_t next = 0, hosts_at = 0;
 
@@ -690,7 +690,7 @@ discover_begin(struct node *n, bool waits, char *error, uint32_t error_len)
 		own.d = discovery_init(memory, &c, now);
 		own.resolve_at = 0;
 		reload_each_peer(remember, (void *)&now);
-		e = control_thread_create(&own.thread, "pmx-discover", run, NULL);
+		e = control_thread_create(&own.thread, "pmx-discover", discover_run, NULL);
 	}
 	if (e == 0)
 		return 0;

@@ -100,7 +100,7 @@ memory_lock_free(void)
 }
 
 static void *
-look(void *arg)
+memory_lock_look(void *arg)
 {
 	atomic_store(&asked, false);
 	memory_lock_free();
@@ -114,7 +114,7 @@ memory_lock_free_soon(void)
 
 	if (atomic_exchange(&asked, true))
 		return;
-	if (pthread_create(&thread, NULL, look, NULL) == 0)
+	if (pthread_create(&thread, NULL, memory_lock_look, NULL) == 0)
 		pthread_detach(thread);
 	else
 		atomic_store(&asked, false);

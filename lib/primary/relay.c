@@ -47,7 +47,7 @@ connect_to_own(void)
 
 /* Ask a command, and write the answer to a descriptor. Return its length or -errno. */
 static ssize_t
-ask(int fd, const char *command, int answer)
+primary_relay_ask(int fd, const char *command, int answer)
 {
 	static char text[ANSWER_MAX];                /* of the one thread that answers requests */
 	ssize_t n = recv(fd, text, sizeof(text), 0); /* the greeting */
@@ -75,7 +75,7 @@ relay_ask(uint16_t number, uint64_t parameter, uint64_t *bytes)
 	if (fd < 0)
 		return fd;
 	const int answer = memfd_create("pmx-answer", MFD_CLOEXEC);
-	const ssize_t n = answer < 0 ? -errno : ask(fd, command, answer);
+	const ssize_t n = answer < 0 ? -errno : primary_relay_ask(fd, command, answer);
 
 	close(fd);
 	if (n >= 0) {

@@ -304,7 +304,7 @@ map_image(struct takeover *t, int fd)
 }
 
 static int
-fail(char *error, uint32_t error_len, int code, const char *what)
+takeover_fail(char *error, uint32_t error_len, int code, const char *what)
 {
 	snprintf(error, error_len, "take-over: %s: %s", what, strerror(-code));
 	return code;
@@ -358,28 +358,28 @@ takeover_ask(struct node *n, const char *path, char *error, uint32_t error_len)
 	t->sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	setsockopt(t->sock, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	if (connect(t->sock, (struct sockaddr *)&at, sizeof(at)) != 0)
-		code = fail(error, error_len, -errno, path);
+		code = takeover_fail(error, error_len, -errno, path);
 	else if (!is_of_ours(t->sock))
-		code = fail(error, error_len, -EPERM,
+		code = takeover_fail(error, error_len, -EPERM,
 			"who listens there is neither this user's nor root's: what it would give "
 			"is not taken");
 	else if (send(t->sock, &request, sizeof(request), MSG_NOSIGNAL) !=
 			(ssize_t)sizeof(request) ||
 		!get_reply(t->sock, &reply))
-		code = fail(error, error_len, -EPIPE, "the old primary does not answer");
+		code = takeover_fail(error, error_len, -EPIPE, "the old primary does not answer");
 	else if (reply.abi != CHANNEL_ABI || reply.result == -EINVAL)
-		code = fail(error, error_len, -EPROTO,
+		code = takeover_fail(error, error_len, -EPROTO,
 			"the old primary is of another build or configuration, and goes on: only "
 			"what is not in its channels may differ ([nodes], [link], [access], "
 			"priorities)");
 	else if (reply.result != 0)
-		code = fail(error, error_len, reply.result,
+		code = takeover_fail(error, error_len, reply.result,
 			reply.result == -EBUSY ? "the old primary goes on, for transfers or "
 						 "contexts that end do not: try again"
 					       : "the old primary refuses, and goes on");
 	else if ((code = receive_fds(t)) != 0 || t->fd_count != 2 ||
 		(code = map_image(t, t->fds[0])) != 0)
-		code = fail(error, error_len, code ? code : -EPROTO,
+		code = takeover_fail(error, error_len, code ? code : -EPROTO,
 			"what the old primary gave is not whole");
 	if (code != 0) {
 		close(t->sock);
@@ -698,7 +698,7 @@ takeover_resume(struct node *n, struct takeover *t, char *error, uint32_t error_
 		h.channel_bytes != sizeof(struct saved_channel) ||
 		h.proto_bytes != proto_memsize(&p) || !image_get(&in, e->proto, h.proto_bytes) ||
 		proto_adopt((void *)e->proto, &p) == NULL)
-		return fail(error, error_len, -EPROTO,
+		return takeover_fail(error, error_len, -EPROTO,
 			"the state is not of this build and configuration");
 	node_tell_strangers(e);
 	n->epoch = h.epoch;
@@ -726,7 +726,7 @@ takeover_resume(struct node *n, struct takeover *t, char *error, uint32_t error_
 	}
 	free(k.frames);
 	if (!good || k.failed)
-		return fail(error, error_len, -EPROTO, "the state is not whole");
+		return takeover_fail(error, error_len, -EPROTO, "the state is not whole");
 	log_say(LOG_NODE, RTE_LOG_NOTICE, "took over: %u contexts, %u connections, %u frames",
 		h.channels, t->door.connections, h.frames);
 	return 0;

@@ -737,7 +737,7 @@ static const struct {
 
 /* Answer a command of the table. */
 static int
-tell(const char *cmd, const char *params, struct rte_tel_data *d)
+telemetry_tell(const char *cmd, const char *params, struct rte_tel_data *d)
 {
 	int result = -1;
 
@@ -762,7 +762,7 @@ telemetry_serve(struct node *n)
 		return;
 	registered = true;
 	for (size_t i = 0; i < RTE_DIM(commands); i++)
-		rte_telemetry_register_cmd(commands[i].command, tell, commands[i].help);
+		rte_telemetry_register_cmd(commands[i].command, telemetry_tell, commands[i].help);
 	rte_telemetry_register_cmd("/pmx/reload", tell_reload,
 		"Takes [nodes] of the configuration, and the files of [security], as they are now. "
 		"No parameters");

@@ -572,7 +572,7 @@ question(struct rma *r, struct op *op)
 /* Ask whether the other side still knows a transfer. The id names it; for the sender of an offer
  * that is being fetched, the key does. */
 static void
-ask(struct rma *r, struct op *op)
+initiator_ask(struct rma *r, struct op *op)
 {
 	struct rma_frame *f = op_frame(r, frame_take_ask(r), op, WIRE_ASK, 0, 0);
 	bool fetches = op->d.kind != TRANSFER_OFFER && op->d.flags & TRANSFER_OFFERED;
@@ -613,7 +613,7 @@ ask_next(struct rma *r)
 	if (is_offer(op))
 		ping(r, op);
 	else
-		ask(r, op);
+		initiator_ask(r, op);
 	list_remove(&r->questions, op);
 	op->asking = r->turn.n != 0;
 }

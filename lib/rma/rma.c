@@ -37,7 +37,7 @@ carve(uint8_t *base, size_t *used, size_t count, size_t size)
 }
 
 static size_t
-lay_out(struct rma *r, const struct rma_config *g, uint8_t *base)
+rma_lay_out(struct rma *r, const struct rma_config *g, uint8_t *base)
 {
 	uint32_t n = contexts_of(g), ops = g->transfers_max + g->fetches_max;
 	size_t used = 0;
@@ -83,7 +83,7 @@ lay_out(struct rma *r, const struct rma_config *g, uint8_t *base)
 size_t
 rma_memsize(const struct rma_config *config)
 {
-	return config_ok(config) ? lay_out(NULL, config, NULL) : 0;
+	return config_ok(config) ? rma_lay_out(NULL, config, NULL) : 0;
 }
 
 struct rma *
@@ -94,7 +94,7 @@ rma_init(void *memory, const struct rma_config *config)
 	if (!config_ok(config))
 		return NULL;
 	r->cfg = *config;
-	lay_out(r, config, memory);
+	rma_lay_out(r, config, memory);
 	r->look_ticks = config->ticks_per_sec / 1000;
 	r->ask_ticks = config->ticks_per_sec * config->ask_us / 1000000;
 	r->ask_offer_ticks = config->ticks_per_sec * config->ask_offer_us / 1000000;

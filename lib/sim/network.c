@@ -169,7 +169,7 @@ flip(struct sim *s, uint32_t packet, uint32_t bit)
 
 /* Apply a cable's fault model. Returns false if the packet does not go on now. */
 static bool
-judge(struct sim *s, struct fault_model *model, uint32_t packet)
+network_judge(struct sim *s, struct fault_model *model, uint32_t packet)
 {
 	struct fault_verdict v;
 
@@ -265,7 +265,7 @@ net_arrive(struct sim *s, uint32_t packet)
 			net_drop(s, packet);
 			return false;
 		}
-		if (n->faulty_out && !judge(s, &n->fault_out, packet))
+		if (n->faulty_out && !network_judge(s, &n->fault_out, packet))
 			return false;
 		k = &s->packets[packet];
 	}
@@ -288,7 +288,7 @@ net_arrive(struct sim *s, uint32_t packet)
 			net_drop(s, packet);
 			return false;
 		}
-		if (n->faulty_in && !judge(s, &n->fault_in, packet))
+		if (n->faulty_in && !network_judge(s, &n->fault_in, packet))
 			return false;
 	}
 	k = &s->packets[packet];

@@ -47,7 +47,7 @@ write_plain(const struct packet *k, uint8_t *out)
 }
 
 static void
-hold(struct sim *s, struct seal_pair *p, uint32_t link, uint32_t packet)
+seal_hold(struct sim *s, struct seal_pair *p, uint32_t link, uint32_t packet)
 {
 	if (p->held != NIL)
 		net_drop(s, p->held);
@@ -107,7 +107,7 @@ seal_out(struct sim *s, uint32_t node, uint32_t link, uint32_t packet)
 	struct keyring_keys *keys = keys_for(s, node, peer, h);
 
 	if (keys == NULL && h->type == WIRE_HELLO) {
-		hold(s, seal_pair_of(s, node, peer), link, packet);
+		seal_hold(s, seal_pair_of(s, node, peer), link, packet);
 		return false;
 	}
 	if (keys != NULL && seal_packet(s, node, packet, keys))

@@ -161,7 +161,7 @@ compute(struct sim *s, uint32_t node, uint32_t peer, const struct seal_mail *m,
 }
 
 static void
-finish(struct sim *s, uint32_t node)
+seal_keeper_finish(struct sim *s, uint32_t node)
 {
 	struct seal_node *n = &s->seals->nodes[node];
 	const struct handshake_result r = n->result;
@@ -266,7 +266,7 @@ keeper_turn(struct sim *s, uint32_t node, uint64_t at)
 	if (at != n->keeper_at)
 		return; /* it was woken earlier */
 	n->keeper_at = SIM_NEVER;
-	finish(s, node);
+	seal_keeper_finish(s, node);
 	look_after(s, node);
 	while (!n->works && n->read != n->written)
 		take_mail(s, node);
@@ -303,7 +303,7 @@ keeper_new_key(struct sim *s, uint32_t node)
 {
 	struct seal_node *n = &s->seals->nodes[node];
 
-	finish(s, node);
+	seal_keeper_finish(s, node);
 	keeper_make_self(s, node);
 	for (uint32_t i = 0; i < s->node_count; i++) {
 		if (n->pairs[i] != NULL)
@@ -319,7 +319,7 @@ keeper_learn(struct sim *s, uint32_t node)
 
 	if (x->cfg.certificates)
 		return;
-	finish(s, node);
+	seal_keeper_finish(s, node);
 	for (uint32_t i = 0; i < s->node_count; i++) {
 		const uint8_t *key = x->nodes[i].self.public_key;
 

@@ -37,7 +37,7 @@ thief_sees(struct sim *s, uint32_t node, uint32_t packet)
 
 /* Send bytes to a node from the cable of another one. */
 static void
-send(struct sim *s, uint32_t from, uint32_t to, const void *bytes, uint32_t len)
+seal_thief_send(struct sim *s, uint32_t from, uint32_t to, const void *bytes, uint32_t len)
 {
 	const uint32_t links = s->cfg.links > 1 ? s->cfg.links : 1;
 	const uint32_t link = (uint32_t)(mix64_next(&s->seals->random) % links);
@@ -122,9 +122,9 @@ steal_cookie(struct sim *s, uint32_t from, uint32_t to)
 		memcpy(words, f.b + WIRE_HDR_BYTES, mac2_at);
 		mac2 = siphash(key, words, (uint32_t)(mac2_at / 8));
 		memcpy(f.b + WIRE_HDR_BYTES + mac2_at, &mac2, sizeof(mac2));
-		send(s, from, to, f.b, x->asked[at].len);
+		seal_thief_send(s, from, to, f.b, x->asked[at].len);
 		/* one may pass without */
-		send(s, from, to, f.b, x->asked[at].len);
+		seal_thief_send(s, from, to, f.b, x->asked[at].len);
 		return;
 	}
 }
@@ -146,7 +146,7 @@ send_one(struct sim *s, uint32_t from, uint32_t to, bool asked)
 
 	if (r % 10 < 4)
 		len = change(x, &f, len);
-	send(s, from, r / 16 % 10 < 8 ? dst : to, f.b, len);
+	seal_thief_send(s, from, r / 16 % 10 < 8 ? dst : to, f.b, len);
 }
 
 void

@@ -18,7 +18,7 @@ static struct seals *current; /* for ciphers, which have no argument for it */
 /* ------------------------------------------------------------------ sets of numbers */
 
 static struct noted *
-place_of(const struct notes *n, uint64_t key)
+seal_watch_place_of(const struct notes *n, uint64_t key)
 {
 	uint32_t at = (uint32_t)key & n->mask;
 
@@ -43,7 +43,7 @@ notes_grow(struct notes *n)
 	notes_make(n, 2 * (old.mask + 1));
 	for (uint32_t i = 0; i <= old.mask; i++) {
 		if (old.table[i].used)
-			*place_of(n, old.table[i].key) = old.table[i];
+			*seal_watch_place_of(n, old.table[i].key) = old.table[i];
 	}
 	n->count = old.count;
 	free(old.table);
@@ -55,7 +55,7 @@ note(struct notes *n, uint64_t key, bool *is_new)
 {
 	if (n->count > n->mask / 2)
 		notes_grow(n);
-	struct noted *at = place_of(n, key);
+	struct noted *at = seal_watch_place_of(n, key);
 
 	*is_new = !at->used;
 	if (*is_new) {
@@ -305,7 +305,7 @@ watch_sealed(struct sim *s, uint32_t node, uint32_t peer, uint64_t count, const 
 static struct noted *
 known(struct seals *x, const void *frame, uint32_t len)
 {
-	struct noted *n = place_of(&x->frames, hash_of(2, frame, len));
+	struct noted *n = seal_watch_place_of(&x->frames, hash_of(2, frame, len));
 
 	return n->used ? n : NULL;
 }

@@ -225,7 +225,7 @@ step(struct sim *s, uint32_t node)
 }
 
 static void
-receive(struct sim *s, uint32_t packet)
+sim_receive(struct sim *s, uint32_t packet)
 {
 	struct packet *k = &s->packets[packet];
 	uint32_t node = k->dst, index;
@@ -291,7 +291,7 @@ static void
 take_in(struct sim *s, uint32_t packet)
 {
 	if (s->seals == NULL || seal_in(s, packet))
-		receive(s, packet);
+		sim_receive(s, packet);
 	else
 		net_drop(s, packet);
 }
@@ -357,7 +357,7 @@ set_fault(struct sim *s, uint32_t node, const struct fault_config *fault)
 }
 
 static void
-make(struct sim *s, struct sim_request *r)
+sim_make(struct sim *s, struct sim_request *r)
 {
 	const struct topology *t = s->cfg.topology;
 
@@ -415,7 +415,7 @@ sim_new(const struct sim_config *config)
 		sim_free(s);
 		return NULL;
 	}
-	guarded(s, make, &(struct sim_request){0});
+	guarded(s, sim_make, &(struct sim_request){0});
 	return s;
 }
 
@@ -642,7 +642,7 @@ sim_multicast(struct sim *s, uint32_t src, uint16_t src_ctx, uint32_t len, uint3
 /* ------------------------------------------------------------------ the outside's other calls */
 
 static void
-open_context(struct sim *s, struct sim_request *r)
+sim_open_context(struct sim *s, struct sim_request *r)
 {
 	struct sim_node *n = &s->nodes[r->node];
 
@@ -660,7 +660,7 @@ sim_open(struct sim *s, uint32_t node, uint16_t ctx)
 {
 	struct sim_request r = {.node = node, .ctx = ctx};
 
-	return guarded(s, open_context, &r) ? r.result : -EPIPE;
+	return guarded(s, sim_open_context, &r) ? r.result : -EPIPE;
 }
 
 static void

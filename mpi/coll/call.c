@@ -240,7 +240,7 @@ call_progress(void)
 
 /* Begin a collective, now or in its turn, and leave it to Open MPI's progress. */
 static int
-start(struct mpi_call *x, mca_coll_pmx_request_t *r)
+call_start(struct mpi_call *x, mca_coll_pmx_request_t *r)
 {
 	r->call = *x;
 	r->super.super.req_mpi_object.comm = x->comm;
@@ -279,7 +279,7 @@ begin(struct mpi_call *x, pmx_request *request)
 
 /* Wait for the end of a collective that has just begun. */
 static int
-finish(struct mpi_call *x, pmx_request *request)
+call_finish(struct mpi_call *x, pmx_request *request)
 {
 	struct pmx_status status;
 	int e;
@@ -328,7 +328,7 @@ call_run(struct mpi_call *x, ompi_request_t **request, int *error)
 	if (!x->no_memory && alone)
 		e = begin(x, &own);
 	else if (!x->no_memory && (r = OBJ_NEW(mca_coll_pmx_request_t)) != NULL)
-		e = start(x, r);
+		e = call_start(x, r);
 	if (e != 0) {
 		if (r != NULL)
 			OBJ_RELEASE(r);
@@ -337,7 +337,7 @@ call_run(struct mpi_call *x, ompi_request_t **request, int *error)
 		*error = failed(x, e, NULL);
 		end_data(x, false);
 	} else if (alone) {
-		*error = finish(x, &own);
+		*error = call_finish(x, &own);
 		end_data(x, *error == MPI_SUCCESS);
 	} else if (request != NULL) {
 		*request = &r->super.super;

@@ -50,7 +50,7 @@ convert(void *at, size_t count, const ompi_datatype_t *type, void *packed, bool 
 /* ------------------------------------------------------------------ one block */
 
 static bool
-make(struct call_data *d, const void *at, size_t count, ompi_datatype_t *type)
+data_make(struct call_data *d, const void *at, size_t count, ompi_datatype_t *type)
 {
 	*d = (struct call_data){
 		.at = (void *)(uintptr_t)at,
@@ -70,7 +70,7 @@ make(struct call_data *d, const void *at, size_t count, ompi_datatype_t *type)
 bool
 data_in(struct call_data *d, const void *at, size_t count, ompi_datatype_t *type)
 {
-	if (!make(d, at, count, type))
+	if (!data_make(d, at, count, type))
 		return false;
 	if (d->packed)
 		convert((void *)(uintptr_t)at, count, type, d->at, true);
@@ -80,7 +80,7 @@ data_in(struct call_data *d, const void *at, size_t count, ompi_datatype_t *type
 bool
 data_out(struct call_data *d, void *at, size_t count, ompi_datatype_t *type, bool is_read)
 {
-	const bool made = (is_read ? data_in : make)(d, at, count, type);
+	const bool made = (is_read ? data_in : data_make)(d, at, count, type);
 
 	if (d->packed)
 		d->home = at;

@@ -129,7 +129,7 @@ wait_until_open(pmx_request *request)
 /* Measure the network if the environment asks for that, as long as all members are here: it waits
  * for them. Return 0, or why it cannot be. */
 static int
-measure(struct pmx_group *group)
+coll_group_measure(struct pmx_group *group)
 {
 	const char *topology = getenv("PMX_TOPOLOGY");
 	char error[256];
@@ -242,7 +242,7 @@ all_agree(struct ompi_communicator_t *comm, bool yes)
 /* Make the communicator's group, which all of its ranks do at once. Return the group, or NULL: none
  * of them has it. Before they agree nobody uses it, not even a collective in which they do. */
 static struct pmx_group *
-make(struct module *m, struct ompi_communicator_t *comm)
+coll_group_make(struct module *m, struct ompi_communicator_t *comm)
 {
 	const uint32_t id = agree_on_id(comm);
 	const struct pmx_addr own = pmx_context_addr(context_get());
@@ -258,7 +258,8 @@ make(struct module *m, struct ompi_communicator_t *comm)
 		e = e == MPI_SUCCESS ? open_group(m, addrs, id, &group, &request) : -EIO;
 		if (all_agree(comm, e == 0)) {
 			e = wait_until_open(&request);
-			if (all_agree(comm, e == 0) && all_agree(comm, measure(group) == 0)) {
+			if (all_agree(comm, e == 0) &&
+				all_agree(comm, coll_group_measure(group) == 0)) {
 				free(addrs);
 				return group;
 			}
@@ -282,7 +283,7 @@ group_is_open(struct module *m, struct ompi_communicator_t *comm, bool blocking)
 		const enum ability can = all_can(m, comm);
 
 		if (can == NOW)
-			m->group = make(m, comm);
+			m->group = coll_group_make(m, comm);
 		else if (can == LATER && ++m->tries < TRIES)
 			m->is_asked = false;
 	}

@@ -29,7 +29,7 @@ static const mca_base_component_t *published; /* under whose name addresses are 
 
 /* Return what the provider offers for these hints, or NULL. */
 static struct fi_info *
-ask(bool threads)
+endpoint_ask(bool threads)
 {
 	struct fi_info *hints = fi_allocinfo(), *found = NULL;
 
@@ -51,7 +51,7 @@ ask(bool threads)
 bool
 mtl_can_open(void)
 {
-	struct fi_info *found = ask(false);
+	struct fi_info *found = endpoint_ask(false);
 
 	fi_freeinfo(found);
 	return found != NULL;
@@ -64,7 +64,7 @@ mtl_open(bool threads)
 	struct fi_av_attr av = {.type = FI_AV_TABLE};
 	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED};
 
-	e->info = ask(threads);
+	e->info = endpoint_ask(threads);
 	if (e->info == NULL)
 		return -FI_ENODATA;
 	int result = fi_prov_ini()->fabric(e->info->fabric_attr, &e->fabric, NULL);

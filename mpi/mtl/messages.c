@@ -76,7 +76,7 @@ request_of(void *context)
 
 /* End a request with an error of MPI's. */
 static void
-end(struct mtl_request *r, int error)
+mtl_messages_end(struct mtl_request *r, int error)
 {
 	if (r->super.ompi_req != NULL) {
 		r->super.ompi_req->req_status.MPI_ERROR = error;
@@ -117,7 +117,7 @@ succeeded(const struct fi_cq_tagged_entry *e)
 		set_status(&r->status, e->tag, e->len);
 		break;
 	}
-	end(r, MPI_SUCCESS);
+	mtl_messages_end(r, MPI_SUCCESS);
 }
 
 /* Return an error of libfabric's as MPI has it, and say what it is if MPI has no word for it. */
@@ -156,7 +156,7 @@ failed(const struct fi_cq_err_entry *e)
 	} else if (r->kind == SEND) {
 		free(r->packed);
 	}
-	end(r, error_of(e->err));
+	mtl_messages_end(r, error_of(e->err));
 }
 
 int

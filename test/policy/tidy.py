@@ -18,7 +18,7 @@ sentences   A comment on lines of its own does not open as half a sentence does 
 sizes       No source, header or script has more than 1,000 lines, no function more than 60,
             README.md no more than 120, and no line of a document's prose is beyond 100.
 tags        A struct, union or enum of the product has its name alone: no other source defines one
-            of that name.
+            of that name. A function shares its name with those of three other sources at most.
 names       A function or file that a comment or document names exists. A document may name what is
             gone between "<!-- tidy: history -->" and "<!-- tidy: end -->".
 
@@ -399,6 +399,7 @@ def check_sentences(root):
 
 FILE_MOST = 1000
 FUNCTION_MOST = 60
+NAMESAKES_MOST = 4
 README_MOST = 120
 # where a document's line does not wrap: tables, code, marks, pictures
 UNWRAPPED = re.compile(r"^ *```.*?^ *```$|<!-- .*?-->|^\|.*?$|^!\[.*?$|^    .*?$", re.M | re.S)
@@ -481,7 +482,7 @@ def appended(folder, name, text, check):
 
 
 def check_tags(root):
-    places = defaultdict(list)
+    places, functions = defaultdict(list), defaultdict(list)
     for name in sorted(sources(root), key=lambda name: (name.endswith(".c"), name)):
         if name.split("/")[0] in ("test", "examples", "doc"):
             continue
@@ -489,8 +490,15 @@ def check_tags(root):
         lines = Lines(code)
         for m in re.finditer(r"(?m)^(?:static |const )*(?:struct|union|enum) (\w+) \{", code):
             places[m.group(1)].append("%s:%d" % (name, lines.of(m.start())))
+        for head, ending, at in declarations(code):
+            f = function_of(head) if ending == "{" else None
+            if f is not None and f[0] not in ("main", "static_assert"):
+                functions[f[0]].append("%s:%d" % (name, lines.of(at + f[1])))
     return ["%s: '%s' is defined at %s too: give it its layer's name" % (place, tag, all_of[0])
-            for tag, all_of in sorted(places.items()) for place in all_of[1:]]
+            for tag, all_of in sorted(places.items()) for place in all_of[1:]] + [
+                "%s: %s() is the name of %d functions: give it its object's name" % (
+                    all_of[0], name, len(all_of))
+                for name, all_of in sorted(functions.items()) if len(all_of) > NAMESAKES_MOST]
 
 def try_checks(tool):
     """Prints a line for each; false: one let something pass."""
@@ -512,6 +520,8 @@ def try_checks(tool):
          "int wire_long(void) {\n" + "\n" * 59 + "}\n", check_sizes, "has 61 lines"),
         ("a_tag_of_two", "lib/core/wire/wire.c", "struct wire_hdr {\n\tint more;\n};\n", check_tags,
          "'wire_hdr' is defined at lib/core/wire/wire.h"),
+        ("a_name_of_five_functions", "lib/core/wire/wire.c", "int wire_same(void) {}\n" * 5, check_tags,
+         "wire_same() is the name of 5 functions"),
         ("a_name_of_nothing", "lib/core/wire/wire.c", "/* See wire_that_was(). */\n", check_names,
          "nothing is called wire_that_was()"),
         ("a_name_of_nothing_in_a_document", "doc/reference/wire.md", "`wire_that_was(x)` does it.\n",

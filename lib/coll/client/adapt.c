@@ -112,7 +112,7 @@ adaptation_has_not_begun(struct pmx_group *g)
 /* ------------------------------------------------------------------ together */
 
 static void
-watch(struct coll_adaptation *a)
+adapt_watch(struct coll_adaptation *a)
 {
 	a->step = STEP_WATCHES;
 	a->since_ns = coll_clock_ns();
@@ -124,7 +124,7 @@ watch(struct coll_adaptation *a)
 /* Tell the other members what the own collectives took, and get the latest times of all. Return 1
  * when that has ended; 0: not yet; or an error. */
 static int
-tell(struct pmx_group *g, struct coll_adaptation *a)
+adapt_tell(struct pmx_group *g, struct coll_adaptation *a)
 {
 	const struct coll_plan *p;
 
@@ -149,7 +149,7 @@ tell(struct pmx_group *g, struct coll_adaptation *a)
 
 /* Return whether the network is to be measured, by what all members have told. */
 static bool
-judge(struct coll_adaptation *a)
+adapt_judge(struct coll_adaptation *a)
 {
 	bool asked = false;
 
@@ -163,7 +163,7 @@ judge(struct coll_adaptation *a)
 }
 
 static int
-measure(struct pmx_group *g, struct coll_adaptation *a)
+adapt_measure(struct pmx_group *g, struct coll_adaptation *a)
 {
 	struct survey *survey;
 	const int e = plans_survey(g->plans, &survey);
@@ -202,13 +202,13 @@ adaptation_due(struct pmx_group *g)
 		a->step = STEP_TELLS;
 	}
 	if (a->step == STEP_TELLS) {
-		e = tell(g, a);
-		if (e == 1 && !judge(a)) {
-			watch(a);
+		e = adapt_tell(g, a);
+		if (e == 1 && !adapt_judge(a)) {
+			adapt_watch(a);
 			return 0;
 		}
 		if (e == 1)
-			e = measure(g, a);
+			e = adapt_measure(g, a);
 		if (e == 0 && a->survey == NULL)
 			return -EAGAIN;
 		a->step = STEP_MEASURES;
@@ -223,6 +223,6 @@ adaptation_due(struct pmx_group *g)
 		a->off = true; /* what comes next ends with the same error */
 	client_survey_free(a->survey);
 	a->survey = NULL;
-	watch(a);
+	adapt_watch(a);
 	return 0;
 }

@@ -128,7 +128,7 @@ const struct client_service client_coll = {
 /* ------------------------------------------------------------------ beginning */
 
 static int
-begin(struct pmx_group *g, struct coll_call *c, pmx_request *request)
+coll_client_begin(struct pmx_group *g, struct coll_call *c, pmx_request *request)
 {
 	const struct coll_plan *p;
 	int e = ctx_group_check_ask(g, request);
@@ -183,7 +183,7 @@ pmx_coll_barrier(struct pmx_group *g, pmx_request *request)
 {
 	struct coll_call c = {.kind = COLL_BARRIER};
 
-	return begin(g, &c, request);
+	return coll_client_begin(g, &c, request);
 }
 
 int
@@ -193,7 +193,7 @@ pmx_bcast(struct pmx_group *g, uint32_t root, void *buffer, uint64_t len, pmx_re
 
 	c.in = coll_side(buffer, g->rank == root, len);
 	c.out = coll_side(buffer, 1, len);
-	return begin(g, &c, request);
+	return coll_client_begin(g, &c, request);
 }
 
 int
@@ -204,7 +204,7 @@ pmx_gather(struct pmx_group *g, uint32_t root, const void *in, void *out, uint64
 
 	c.in = coll_side(in == PMX_IN_PLACE ? at(out, g->rank * len) : in, 1, len);
 	c.out = coll_side(out, g->rank == root ? UINT32_MAX : 0, len);
-	return begin(g, &c, request);
+	return coll_client_begin(g, &c, request);
 }
 
 int
@@ -215,7 +215,7 @@ pmx_scatter(struct pmx_group *g, uint32_t root, const void *in, void *out, uint6
 
 	c.in = coll_side(in, g->rank == root ? UINT32_MAX : 0, len);
 	c.out = coll_side(out == NULL ? at(in, g->rank * len) : out, 1, len);
-	return begin(g, &c, request);
+	return coll_client_begin(g, &c, request);
 }
 
 int
@@ -225,7 +225,7 @@ pmx_allgather(struct pmx_group *g, const void *in, void *out, uint64_t len, pmx_
 
 	c.in = coll_side(in == PMX_IN_PLACE ? at(out, g->rank * len) : in, 1, len);
 	c.out = coll_side(out, UINT32_MAX, len);
-	return begin(g, &c, request);
+	return coll_client_begin(g, &c, request);
 }
 
 int
@@ -236,7 +236,7 @@ pmx_alltoall(struct pmx_group *g, const void *in, void *out, uint64_t len, pmx_r
 	c.in = coll_side(in == PMX_IN_PLACE ? out : in, UINT32_MAX, len);
 	c.in.copied = in == PMX_IN_PLACE;
 	c.out = coll_side(out, UINT32_MAX, len);
-	return begin(g, &c, request);
+	return coll_client_begin(g, &c, request);
 }
 
 int
@@ -250,7 +250,7 @@ pmx_gatherv(struct pmx_group *g, uint32_t root, const void *in, uint64_t len, vo
 		: coll_side(in, 1, len);
 	if (g->rank == root)
 		c.out = side_of(out, out_blocks);
-	return begin(g, &c, request);
+	return coll_client_begin(g, &c, request);
 }
 
 int
@@ -264,7 +264,7 @@ pmx_scatterv(struct pmx_group *g, uint32_t root, const void *in, const struct pm
 	c.out = g->rank == root && out == NULL
 		? coll_side(at(in, in_blocks->begins[root]), 1, in_blocks->lens[root])
 		: coll_side(out, 1, len);
-	return begin(g, &c, request);
+	return coll_client_begin(g, &c, request);
 }
 
 int
@@ -277,7 +277,7 @@ pmx_allgatherv(struct pmx_group *g, const void *in, uint64_t len, void *out,
 		? coll_side(at(out, out_blocks->begins[g->rank]), 1, out_blocks->lens[g->rank])
 		: coll_side(in, 1, len);
 	c.out = side_of(out, out_blocks);
-	return begin(g, &c, request);
+	return coll_client_begin(g, &c, request);
 }
 
 int
@@ -289,7 +289,7 @@ pmx_alltoallv(struct pmx_group *g, const void *in, const struct pmx_blocks *in_b
 	c.in = in == PMX_IN_PLACE ? side_of(out, out_blocks) : side_of(in, in_blocks);
 	c.in.copied = in == PMX_IN_PLACE;
 	c.out = side_of(out, out_blocks);
-	return begin(g, &c, request);
+	return coll_client_begin(g, &c, request);
 }
 
 /* Set the operation and the bytes of a reduction. Return 0; -EINVAL: there is no such operation;
@@ -316,7 +316,7 @@ pmx_reduce(struct pmx_group *g, uint32_t root, const void *in, void *out, uint64
 	c.in = coll_side(in == PMX_IN_PLACE ? out : in, 1, c.bytes);
 	c.in.copied = in == PMX_IN_PLACE;
 	c.out = coll_side(out, g->rank == root, c.bytes);
-	return e != 0 ? e : begin(g, &c, request);
+	return e != 0 ? e : coll_client_begin(g, &c, request);
 }
 
 int
@@ -329,7 +329,7 @@ pmx_allreduce(struct pmx_group *g, const void *in, void *out, uint64_t count,
 	c.in = coll_side(in == PMX_IN_PLACE ? out : in, 1, c.bytes);
 	c.in.copied = in == PMX_IN_PLACE;
 	c.out = coll_side(out, 1, c.bytes);
-	return e != 0 ? e : begin(g, &c, request);
+	return e != 0 ? e : coll_client_begin(g, &c, request);
 }
 
 int
@@ -341,7 +341,7 @@ pmx_reduce_scatter(struct pmx_group *g, const void *in, void *out, uint64_t coun
 
 	c.in = coll_side(in, UINT32_MAX, c.bytes);
 	c.out = coll_side(out, 1, c.bytes);
-	return e != 0 ? e : begin(g, &c, request);
+	return e != 0 ? e : coll_client_begin(g, &c, request);
 }
 
 /* Describe a reduction by a function. The parts that come are kept in the collective's buffer, as
@@ -369,7 +369,7 @@ pmx_reduce_by(struct pmx_group *g, uint32_t root, const void *in, void *out, uin
 	if (g->rank == root)
 		c.by = (struct by_function){.combine = combine, .arg = arg};
 	reduces_by(&c, in, out, len);
-	return g->rank == root && combine == NULL ? -EINVAL : begin(g, &c, request);
+	return g->rank == root && combine == NULL ? -EINVAL : coll_client_begin(g, &c, request);
 }
 
 int
@@ -379,5 +379,5 @@ pmx_allreduce_by(struct pmx_group *g, const void *in, void *out, uint64_t len, p
 	struct coll_call c = {.kind = COLL_ALLGATHER, .by = {.combine = combine, .arg = arg}};
 
 	reduces_by(&c, in, out, len);
-	return combine == NULL ? -EINVAL : begin(g, &c, request);
+	return combine == NULL ? -EINVAL : coll_client_begin(g, &c, request);
 }

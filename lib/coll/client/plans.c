@@ -341,7 +341,7 @@ is_kept(const struct plans_kept *k, enum coll_kind kind, uint32_t root, uint64_t
 /* Return the place of a plan: the one where it is kept, or the one that was not used for longest,
  * emptied for it. */
 static struct plans_kept *
-find(struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t bytes)
+plans_find(struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t bytes)
 {
 	struct plans_kept *oldest = &p->kept[0];
 
@@ -388,7 +388,8 @@ without_times(struct coll_plan *plan, uint32_t rank)
 }
 
 static int
-make(struct coll_plans *p, struct plans_kept *k, enum coll_generator generator, uint64_t bytes)
+plans_make(struct coll_plans *p, struct plans_kept *k, enum coll_generator generator,
+	uint64_t bytes)
 {
 	struct coll_task task = task_for(p, k->kind, k->root, bytes);
 
@@ -432,17 +433,18 @@ plans_get(struct coll_plans *p, enum coll_kind kind, uint32_t root, uint64_t byt
 	*out = loaded_one(p, kind, root, bytes);
 	if (*out != NULL)
 		return 0;
-	struct plans_kept *k = find(p, kind, root, bytes);
+	struct plans_kept *k = plans_find(p, kind, root, bytes);
 	enum coll_generator generator = p->asked_for[kind];
 
 	if (k->plan == NULL) {
-		int e = generator != COLL_GENERATORS ? make(p, k, generator, bytes) : -EOPNOTSUPP;
+		int e = generator != COLL_GENERATORS ? plans_make(p, k, generator, bytes)
+						     : -EOPNOTSUPP;
 
 		/* what it cannot do at that length goes as if nobody had asked for it */
 		if (e == -EOPNOTSUPP)
 			e = choose(p, kind, root, bytes, &generator);
 		if (e == 0 && k->plan == NULL)
-			e = make(p, k, generator, bytes);
+			e = plans_make(p, k, generator, bytes);
 		if (e != 0)
 			return e;
 	}
@@ -461,10 +463,10 @@ plans_get_any(struct coll_plans *p, enum coll_kind kind, uint32_t root,
 		[COLL_ALLTOALL] = COLL_PHASES,
 	};
 	struct plans_kept *k = is_kept(p->last, kind, root, ANY) ? p->last
-								 : find(p, kind, root, ANY);
+								 : plans_find(p, kind, root, ANY);
 
 	if (k->plan == NULL) {
-		const int e = make(p, k, by[kind], EACH);
+		const int e = plans_make(p, k, by[kind], EACH);
 
 		if (e != 0)
 			return e;

@@ -112,7 +112,7 @@ span_of(const struct pmx_group *g, const struct side *s)
 }
 
 static uint64_t
-rounded(uint64_t bytes)
+submit_rounded(uint64_t bytes)
 {
 	return (bytes + 63) / 64 * 64;
 }
@@ -132,9 +132,9 @@ room_for(const struct coll_call *c, const struct coll_plan *p, const struct coll
 	r.begins = r.ends + COLL_BUFFERS * table;
 	r.homes = r.begins + 2 * table;
 	r.lens = r.homes + table;
-	r.scratch = rounded(r.lens + table);
-	r.in = rounded(r.scratch + l->areas * l->area_bytes);
-	r.out = rounded(r.in + (c->in.copied ? c->in.total : 0));
+	r.scratch = submit_rounded(r.lens + table);
+	r.in = submit_rounded(r.scratch + l->areas * l->area_bytes);
+	r.out = submit_rounded(r.in + (c->in.copied ? c->in.total : 0));
 	r.all = r.out + (c->out.copied ? c->out.total : 0);
 	return r;
 }
@@ -327,7 +327,7 @@ say_where(struct coll_desc *d, enum coll_buffer buffer, const struct side *s, co
 /* Fill the collective's buffer, and note what is to be done with it at the end. own: the engine's
  * number of the memory that the buffer is in. */
 static void
-describe(struct pmx_group *g, const struct coll_call *c, const struct coll_plan *p,
+submit_describe(struct pmx_group *g, const struct coll_call *c, const struct coll_plan *p,
 	const struct coll_list *l, const struct room *r, uint32_t own, struct coll_note *n)
 {
 	uint8_t *at = n->bounce;
@@ -401,7 +401,7 @@ submit(struct pmx_group *g, const struct coll_note *n, uint32_t own, uint64_t le
 /* Note how many bytes a side's blocks have, and whether the engine shall have a copy of them: it
  * has one of all memory that it has not mapped. Return 0, or -EMSGSIZE if the side is too long. */
 static int
-measure(struct pmx_group *g, struct side *s)
+submit_measure(struct pmx_group *g, struct side *s)
 {
 	s->total = s->each * (s->blocks == 0 ? 0 : s->blocks == 1 ? 1 : g->count);
 	if (s->v != NULL) {
@@ -510,10 +510,10 @@ coll_call_begin(struct pmx_group *g, struct coll_call *c, const struct coll_plan
 	pmx_request *request)
 {
 	struct coll_note *n;
-	int e = measure(g, &c->in);
+	int e = submit_measure(g, &c->in);
 
 	if (e == 0)
-		e = measure(g, &c->out);
+		e = submit_measure(g, &c->out);
 	if (e != 0)
 		return e;
 	if (is_relay(g, c, p)) {
@@ -542,7 +542,7 @@ coll_call_begin(struct pmx_group *g, struct coll_call *c, const struct coll_plan
 	n->ended_ns = c->ended_ns;
 	const uint32_t own = (uint32_t)piece_of(g->ctx, n->bounce, r.all);
 
-	describe(g, c, p, l, &r, own, n);
+	submit_describe(g, c, p, l, &r, own, n);
 	submit(g, n, own, r.homes);
 	return 0;
 }

@@ -105,7 +105,7 @@ client_survey_abandon(struct pmx_group *g)
 
 /* Begin the survey's present step. Return 0; -EAGAIN: later; or an error. */
 static int
-begin(struct pmx_survey *s)
+survey_begin(struct pmx_survey *s)
 {
 	const uint32_t rounds = survey_rounds(s->survey);
 	const struct coll_plan *p;
@@ -164,7 +164,7 @@ client_survey_go_on(struct pmx_survey *s, int64_t timeout_us)
 
 	while (survey_rounds(s->survey) > 0) {
 		if (s->request == 0)
-			e = s->closed ? -ECANCELED : begin(s);
+			e = s->closed ? -ECANCELED : survey_begin(s);
 		if (e == -EAGAIN) {
 			ctx_services_progress(s->ctx);
 			return 0;

@@ -136,7 +136,7 @@ frame_bytes(const struct engine *e)
 }
 
 static void
-lay_out(struct engine *e, const struct colls_config *c)
+coll_engine_lay_out(struct engine *e, const struct colls_config *c)
 {
 	struct coll_lane *x = coll_lane(e);
 	const size_t tables = job_bytes(c->steps_max, c->members_max);
@@ -182,7 +182,7 @@ coll_make(struct engine *e, char *error, size_t error_len)
 			e->lane, x != NULL ? x->bytes >> 20 : 0);
 		return -ENOMEM;
 	}
-	lay_out(e, &c);
+	coll_engine_lay_out(e, &c);
 	group_lane(e)->may_leave = may_leave;
 	return 0;
 }
@@ -317,7 +317,7 @@ coll_open(struct engine *e, struct channel *ch)
 
 /* Give up the membership's collectives that run. */
 static void
-leave(struct engine *e, struct channel *ch, uint16_t place)
+coll_engine_leave(struct engine *e, struct channel *ch, uint16_t place)
 {
 	coll_channel(ch)->jobs -= (uint16_t)colls_leave(coll_lane(e)->colls, place);
 }
@@ -333,7 +333,7 @@ coll_close(struct engine *e, struct channel *ch, bool linger)
 	for (uint32_t at = 0; colls_running(x->colls, &at, &l);) {
 		if (l.ctx != ch->ctx)
 			continue;
-		leave(e, ch, l.place);
+		coll_engine_leave(e, ch, l.place);
 		at = 0;
 	}
 	for (uint16_t i = c->ended, next; i != JOB_NONE; i = next) {
@@ -365,7 +365,7 @@ may_leave(struct engine *e, struct channel *ch, uint16_t place)
 	if (place == GROUP_NO_PLACE)
 		return coll_channel(ch)->frames == 0 &&
 			!colls_ctx_is_out(coll_lane(e)->colls, ch->ctx);
-	leave(e, ch, place);
+	coll_engine_leave(e, ch, place);
 	service_busy(e, COLL_SERVICE);
 	return !colls_is_out(coll_lane(e)->colls, place);
 }
@@ -374,7 +374,8 @@ may_leave(struct engine *e, struct channel *ch, uint16_t place)
 
 /* Take a message that a member, of this node or another one, sends to a context here. */
 static void
-take(struct engine *e, uint16_t ctx, struct group_addr from, const void *message, uint32_t len)
+coll_engine_take(struct engine *e, uint16_t ctx, struct group_addr from, const void *message,
+	uint32_t len)
 {
 	struct coll_lane *x = coll_lane(e);
 	struct wire_coll h;
@@ -413,7 +414,7 @@ coll_message(struct engine *e, struct channel *ch, struct rte_mbuf *m, uint32_t 
 
 	proto_ctx_room(e->proto, ch->ctx | WIRE_COLL, 1, 0, e->now);
 	if (wire_endpoint(src) == WIRE_COLL)
-		take(e, ch->ctx, from, h + 1, len);
+		coll_engine_take(e, ch->ctx, from, h + 1, len);
 	else
 		ENGINE_COUNT(e, refused_collectives);
 	rte_pktmbuf_free(m);
@@ -452,7 +453,7 @@ take_local(struct engine *e, const struct coll_frame *f)
 	const struct group_addr from = {(uint16_t)e->node->config.id, f->ctx};
 
 	if (e->node->channels[f->to_ctx].state != CHANNEL_CLOSED)
-		take(e, f->to_ctx, from, f->bytes, f->len);
+		coll_engine_take(e, f->to_ctx, from, f->bytes, f->len);
 }
 
 /* Take a message within this node. On the lane of its context, deliver it and send the frame back;
@@ -518,7 +519,7 @@ send_frame(struct engine *e, struct coll_frame *f)
 
 /* Fill a frame and send it, or hold it until there is room. */
 static void
-send(struct engine *e, const struct colls_do *d)
+coll_engine_send(struct engine *e, const struct colls_do *d)
 {
 	struct coll_lane *x = coll_lane(e);
 	struct coll_frame *f = x->free;
@@ -568,7 +569,7 @@ coll_completed(struct engine *e, struct channel *ch, uint64_t handle, uint8_t er
 /* Begin a collective that a client has submitted. Return 0, or -errno: the client has not kept to
  * what its library does. */
 static int
-begin(struct engine *e, struct channel *ch, const struct submission *s)
+coll_engine_begin(struct engine *e, struct channel *ch, const struct submission *s)
 {
 	struct coll_lane *x = coll_lane(e);
 	struct group_seat g;
@@ -626,7 +627,7 @@ begin(struct engine *e, struct channel *ch, const struct submission *s)
 static unsigned
 coll_submit(struct engine *e, struct channel *ch, const struct submission *s)
 {
-	if (begin(e, ch, s) != 0)
+	if (coll_engine_begin(e, ch, s) != 0)
 		submission_bad(e, ch);
 	service_busy(e, COLL_SERVICE);
 	service_owes(e, COLL_SERVICE);
@@ -636,7 +637,7 @@ coll_submit(struct engine *e, struct channel *ch, const struct submission *s)
 /* ------------------------------------------------------------------ turns */
 
 static unsigned
-turn(struct engine *e)
+coll_engine_turn(struct engine *e)
 {
 	struct coll_lane *x = coll_lane(e);
 	const uint64_t now = now_ns(e);
@@ -652,7 +653,7 @@ turn(struct engine *e)
 		if (!colls_next(x->colls, &d, may_send, now))
 			break;
 		if (d.what == COLLS_SEND)
-			send(e, &d);
+			coll_engine_send(e, &d);
 		else if (job_work(&x->jobs[d.index], &e->node->channels[x->jobs[d.index].ctx],
 				 colls_exec(x->colls, d.index), d.step, d.offset, d.len,
 				 x->scratch) != 0)
@@ -665,7 +666,7 @@ turn(struct engine *e)
 static unsigned
 coll_step(struct engine *e)
 {
-	const unsigned work = turn(e);
+	const unsigned work = coll_engine_turn(e);
 
 	if (colls_is_quiet(coll_lane(e)->colls))
 		service_idle(e, COLL_SERVICE);
@@ -676,7 +677,7 @@ static unsigned
 coll_answer(struct engine *e)
 {
 	service_owes_nothing(e, COLL_SERVICE);
-	return turn(e);
+	return coll_engine_turn(e);
 }
 
 static uint64_t

@@ -58,7 +58,7 @@ key_of(uint8_t link, uint32_t ip)
 
 /* Return the place in `order` of the first neighbour whose key is not less. */
 static uint32_t
-place_of(const struct arp *a, uint64_t key)
+arp_place_of(const struct arp *a, uint64_t key)
 {
 	uint32_t from = 0, to = a->count;
 
@@ -76,9 +76,9 @@ place_of(const struct arp *a, uint64_t key)
 
 /* Return the neighbour with that address, or NULL. */
 static struct arp_neighbour *
-find(const struct arp *a, uint8_t link, uint32_t ip)
+arp_find(const struct arp *a, uint8_t link, uint32_t ip)
 {
-	const uint32_t place = place_of(a, key_of(link, ip));
+	const uint32_t place = arp_place_of(a, key_of(link, ip));
 
 	if (place == a->count)
 		return NULL;
@@ -90,7 +90,7 @@ find(const struct arp *a, uint8_t link, uint32_t ip)
 uint32_t
 arp_use(struct arp *a, uint8_t link, uint32_t ip)
 {
-	struct arp_neighbour *n = find(a, link, ip);
+	struct arp_neighbour *n = arp_find(a, link, ip);
 	uint32_t place, number = 1;
 
 	if (n == NULL) {
@@ -98,7 +98,7 @@ arp_use(struct arp *a, uint8_t link, uint32_t ip)
 			number++;
 		if (number > a->size)
 			return 0;
-		place = place_of(a, key_of(link, ip));
+		place = arp_place_of(a, key_of(link, ip));
 		memmove(&a->order[place + 1], &a->order[place],
 			(a->count - place) * sizeof(a->order[0]));
 		a->order[place] = number;
@@ -114,7 +114,7 @@ void
 arp_unuse(struct arp *a, uint32_t number)
 {
 	struct arp_neighbour *n = arp_neighbour(a, number);
-	const uint32_t place = place_of(a, key_of(n->link, n->ip));
+	const uint32_t place = arp_place_of(a, key_of(n->link, n->ip));
 
 	if (--n->users != 0)
 		return;
@@ -175,7 +175,7 @@ arp_in(struct arp *a, const struct arp_port *own, const uint8_t *frame, uint32_t
 	*from = mac;
 	if (ip == own->ip)
 		return ARP_TAKEN;
-	struct arp_neighbour *n = find(a, own->link, ip);
+	struct arp_neighbour *n = arp_find(a, own->link, ip);
 
 	if (n != NULL) {
 		atomic_store_explicit(&n->mac, mac, memory_order_relaxed);

@@ -95,7 +95,7 @@ reclaim_one(struct proto *p, uint32_t ctx, uint64_t now)
 /* Hold up a flow whose context is held: what was in flight waits, and the flow's timer runs only
  * for note 3 of freeze.c. */
 static void
-hold(struct proto *p, struct flow *f, uint64_t now)
+flow_hold(struct proto *p, struct flow *f, uint64_t now)
 {
 	flow_lose_flight(p, f, &p->paths[f->path]);
 	path_activate(p, &p->paths[f->path]);
@@ -110,7 +110,7 @@ flow_freeze(struct proto *p, struct flow *f, uint64_t now)
 	flow_forbid_now(f);
 	timer_arm(p, flow_index(p, f), now + p->rto_max);
 	if (p->ctxs[f->ctx].frozen >= CONTEXT_HELD)
-		hold(p, f, now);
+		flow_hold(p, f, now);
 }
 
 uint32_t

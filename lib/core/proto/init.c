@@ -37,7 +37,7 @@ struct proto_layout {
 };
 
 static size_t
-place(size_t *at, size_t size, size_t count)
+init_place(size_t *at, size_t size, size_t count)
 {
 	size_t here = (*at + 63) & ~(size_t)63;
 
@@ -61,7 +61,7 @@ config_ok(const struct proto_config *c)
 }
 
 static bool
-lay_out(const struct proto_config *c, struct proto_layout *l)
+init_lay_out(const struct proto_config *c, struct proto_layout *l)
 {
 	size_t at = sizeof(struct proto);
 
@@ -70,17 +70,17 @@ lay_out(const struct proto_config *c, struct proto_layout *l)
 	l->bucket_count = 16;
 	while (l->bucket_count < 2 * c->flows_max)
 		l->bucket_count *= 2;
-	l->txds = place(&at, sizeof(struct txd), c->tx_frames_max);
-	l->rxds = place(&at, sizeof(struct rxd), c->rx_frames_max);
-	l->flows = place(&at, sizeof(struct flow), c->flows_max);
-	l->paths = place(&at, sizeof(struct path), c->paths_max);
-	l->ctxs = place(&at, sizeof(struct context), c->contexts_max);
-	l->buckets = place(&at, sizeof(uint32_t), l->bucket_count);
-	l->path_of = place(&at, sizeof(uint32_t), c->nodes_max);
-	l->timers = place(&at, sizeof(struct timer), (size_t)c->flows_max + c->paths_max);
-	l->arrivals = place(&at, sizeof(struct arrivals), c->links > 1 ? c->flows_max : 0);
-	l->links_of = place(&at, sizeof(struct node_links), c->links > 1 ? c->nodes_max : 0);
-	l->strangers = place(&at, sizeof(uint64_t), (c->nodes_max + 63) / 64);
+	l->txds = init_place(&at, sizeof(struct txd), c->tx_frames_max);
+	l->rxds = init_place(&at, sizeof(struct rxd), c->rx_frames_max);
+	l->flows = init_place(&at, sizeof(struct flow), c->flows_max);
+	l->paths = init_place(&at, sizeof(struct path), c->paths_max);
+	l->ctxs = init_place(&at, sizeof(struct context), c->contexts_max);
+	l->buckets = init_place(&at, sizeof(uint32_t), l->bucket_count);
+	l->path_of = init_place(&at, sizeof(uint32_t), c->nodes_max);
+	l->timers = init_place(&at, sizeof(struct timer), (size_t)c->flows_max + c->paths_max);
+	l->arrivals = init_place(&at, sizeof(struct arrivals), c->links > 1 ? c->flows_max : 0);
+	l->links_of = init_place(&at, sizeof(struct node_links), c->links > 1 ? c->nodes_max : 0);
+	l->strangers = init_place(&at, sizeof(uint64_t), (c->nodes_max + 63) / 64);
 	l->end = at;
 	return true;
 }
@@ -90,7 +90,7 @@ proto_memsize(const struct proto_config *config)
 {
 	struct proto_layout l;
 
-	return lay_out(config, &l) ? (l.end + 63) & ~(size_t)63 : 0;
+	return init_lay_out(config, &l) ? (l.end + 63) & ~(size_t)63 : 0;
 }
 
 static void
@@ -183,7 +183,7 @@ proto_init(void *memory, const struct proto_config *config, uint64_t now)
 	struct proto_layout l;
 	struct proto *p = memory;
 
-	if (!lay_out(config, &l))
+	if (!init_lay_out(config, &l))
 		return NULL;
 	p->cfg = *config;
 	point_at(p, &l);
@@ -237,7 +237,7 @@ proto_adopt(void *memory, const struct proto_config *config)
 		return NULL;
 	config_terms(config, mine);
 	config_terms(&p->cfg, its);
-	if (!lay_out(config, &l) || memcmp(mine, its, sizeof(mine)) != 0)
+	if (!init_lay_out(config, &l) || memcmp(mine, its, sizeof(mine)) != 0)
 		return NULL;
 	p->cfg.cc = config->cc;
 	p->cfg.ack_every = config->ack_every;

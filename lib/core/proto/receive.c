@@ -192,7 +192,7 @@ rx_in_order(struct proto *p, struct flow *f, const struct received_data *d, uint
 }
 
 static void
-hold(struct proto *p, struct flow *f, uint32_t index)
+receive_hold(struct proto *p, struct flow *f, uint32_t index)
 {
 	uint32_t seq = p->rxds[index].seq, before = NIL, i = f->ooo.head;
 
@@ -259,7 +259,7 @@ rx_out_of_order(struct proto *p, struct flow *f, const struct received_data *d, 
 	if (unlikely(p->arrivals != NULL))
 		order_hold(p, f, d->seq);
 	fill_rxd(&p->rxds[i], f, d, handle);
-	hold(p, f, i);
+	receive_hold(p, f, i);
 	p->held++;
 	flow_watch(p, f);
 	have_set(f, d->seq);

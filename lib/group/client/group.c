@@ -312,7 +312,7 @@ landed(struct pmx_context *ctx)
 
 /* End all groups, as the engine that knows of them is gone. */
 static int
-leave(struct pmx_context *ctx)
+group_client_leave(struct pmx_context *ctx)
 {
 	struct pmx_group *g;
 
@@ -351,7 +351,7 @@ const struct client_service client_group = {
 	.progress = progress,
 	.landed = landed,
 	.event = next_event,
-	.leave = leave,
+	.leave = group_client_leave,
 };
 
 /* ------------------------------------------------------------------ opening and closing */
@@ -403,8 +403,8 @@ free_handle(const struct pmx_context *ctx)
 }
 
 static struct pmx_group *
-make(struct pmx_context *ctx, const struct pmx_group_params *p, int64_t timeout_us, uint32_t rank,
-	uint16_t handle)
+group_client_make(struct pmx_context *ctx, const struct pmx_group_params *p, int64_t timeout_us,
+	uint32_t rank, uint16_t handle)
 {
 	const uint32_t locks = ctx->shm->group_locks;
 	struct pmx_group *g = calloc(1, sizeof(*g));
@@ -468,7 +468,8 @@ pmx_group_open(struct pmx_context *ctx, const struct pmx_group_params *params, i
 	handle = free_handle(ctx);
 	if (handle < 0)
 		return handle;
-	struct pmx_group *g = make(ctx, &p, timeout_us, (uint32_t)rank, (uint16_t)handle);
+	struct pmx_group *g = group_client_make(ctx, &p, timeout_us, (uint32_t)rank,
+		(uint16_t)handle);
 
 	if (g == NULL)
 		return -ENOMEM;

@@ -204,7 +204,7 @@ plan_rest(struct multicast *c, uint32_t receiver)
 
 /* Note what the network did for a member. */
 static void
-judge(struct pmx_group *g, const struct multicast *c, uint32_t receiver)
+multicast_judge(struct pmx_group *g, const struct multicast *c, uint32_t receiver)
 {
 	struct member_note *m = &g->members[c->ranks[receiver]];
 	uint32_t at = 0;
@@ -228,7 +228,7 @@ plan(struct pmx_group *g, struct multicast *c)
 			c->receivers[c->ranks[i]] = 0;
 		if (c->receivers[c->ranks[i]] == 0)
 			continue;
-		judge(g, c, i);
+		multicast_judge(g, c, i);
 		room += pushes_needed(c, i);
 	}
 	struct push *more = room > c->count ? malloc(room * sizeof(*more)) : NULL;
@@ -528,7 +528,7 @@ has_same_twin(const struct pmx_group *g, const struct multicast *c)
 
 /* End the multicast, as all pushes have ended. */
 static void
-finish(struct pmx_group *g, struct multicast *c)
+multicast_finish(struct pmx_group *g, struct multicast *c)
 {
 	uint64_t *failed = c->request != NO_REQUEST ? c->m.failed : NULL;
 	int error = 0;
@@ -586,7 +586,7 @@ proceed(struct pmx_group *g, struct multicast *c)
 	}
 	if (c->begun == c->push_count && under_way(c) == 0 &&
 		(!owes_updated(g, c) || slot_room(&g->ctx->sub, 1)))
-		finish(g, c);
+		multicast_finish(g, c);
 }
 
 void
@@ -654,7 +654,7 @@ multicasts_free(struct pmx_group *g)
 /* ------------------------------------------------------------------ the verb */
 
 static struct multicast *
-take(struct pmx_group *g)
+multicast_take(struct pmx_group *g)
 {
 	for (unsigned i = 0; i < MULTICASTS_MAX; i++) {
 		if (!g->multicasts[i].used)
@@ -664,7 +664,7 @@ take(struct pmx_group *g)
 }
 
 static int
-check(const struct pmx_multicast *m, uint32_t flags)
+multicast_check(const struct pmx_multicast *m, uint32_t flags)
 {
 	const struct pmx_transfer t = {
 		.flags = PMX_AREA | m->flags,
@@ -678,15 +678,15 @@ check(const struct pmx_multicast *m, uint32_t flags)
 
 /* Make a multicast with places for so many receivers, but none yet. 0, or an error of the verb. */
 static int
-make(struct pmx_group *g, const struct pmx_multicast *m, uint32_t room, pmx_request *request,
-	struct multicast **made)
+multicast_make(struct pmx_group *g, const struct pmx_multicast *m, uint32_t room,
+	pmx_request *request, struct multicast **made)
 {
 	if (g->multicasts == NULL)
 		g->multicasts = calloc(MULTICASTS_MAX, sizeof(*g->multicasts));
 	if (g->multicasts == NULL)
 		return -ENOMEM;
 	ctx_completions(g->ctx);
-	struct multicast *c = take(g);
+	struct multicast *c = multicast_take(g);
 
 	if (c == NULL)
 		return -EAGAIN;
@@ -721,13 +721,13 @@ pmx_group_multicast(struct pmx_group *g, const struct pmx_multicast *m, pmx_requ
 	struct multicast *c;
 	int result = m->set == NULL || m->area == REGION_NO_AREA
 		? -EINVAL
-		: check(m, PMX_NOTIFY | PMX_ORDERED);
+		: multicast_check(m, PMX_NOTIFY | PMX_ORDERED);
 
 	result = result == 0 ? ctx_group_check(g) : result;
 	if (result == 0 && request == NULL)
 		result = -EINVAL;
 	if (result == 0)
-		result = make(g, m, m->set->count, request, &c);
+		result = multicast_make(g, m, m->set->count, request, &c);
 	if (result != 0)
 		return result;
 	c->count = m->set->count;
@@ -746,11 +746,11 @@ multicast_update(struct pmx_group *g, uint32_t region, const struct pmx_multicas
 	pmx_request *request)
 {
 	struct multicast *c;
-	int result = check(m, PMX_NOTIFY);
+	int result = multicast_check(m, PMX_NOTIFY);
 
 	result = result == 0 ? ctx_group_check_ask(g, request) : result;
 	if (result == 0)
-		result = make(g, m, g->count, request, &c);
+		result = multicast_make(g, m, g->count, request, &c);
 	if (result != 0)
 		return result;
 	c->region = region;

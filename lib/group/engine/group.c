@@ -617,7 +617,7 @@ may_send(const struct engine *e)
 }
 
 static unsigned
-turn(struct engine *e)
+group_engine_turn(struct engine *e)
 {
 	unsigned work = 0;
 	uint16_t ctx;
@@ -644,7 +644,7 @@ group_step(struct engine *e)
 		groups_tick(x->groups, e->now);
 	if (e->now >= x->look_at)
 		look_at_nodes(e);
-	unsigned work = turn(e);
+	unsigned work = group_engine_turn(e);
 
 	if (groups_is_quiet(x->groups) && x->local == 0)
 		service_idle(e, GROUP_SERVICE);
@@ -661,7 +661,7 @@ static unsigned
 group_answer(struct engine *e)
 {
 	service_owes_nothing(e, GROUP_SERVICE);
-	return turn(e);
+	return group_engine_turn(e);
 }
 
 /* ------------------------------------------------------------------ preemption */

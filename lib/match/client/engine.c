@@ -10,7 +10,7 @@
 
 /* Submit a request of this kind to the engine. false: the submission ring is full. */
 static bool
-submit(struct pmx_context *ctx, uint32_t i, enum receive_kind kind)
+match_engine_submit(struct pmx_context *ctx, uint32_t i, enum receive_kind kind)
 {
 	const struct match_request *r = &ctx->match->requests[i];
 	bool has_bytes = kind == RECEIVE_POST || kind == RECEIVE_TAKEN;
@@ -44,17 +44,17 @@ submit_later(struct pmx_context *ctx, uint32_t i, enum receive_kind kind)
 	struct match *x = ctx->match;
 
 	x->requests[i].kind = (uint8_t)kind;
-	if (x->starting.head != NO_REQUEST || !submit(ctx, i, kind))
+	if (x->starting.head != NO_REQUEST || !match_engine_submit(ctx, i, kind))
 		list_append(x, &x->starting, i);
 }
 
 static void
-start(struct pmx_context *ctx)
+match_engine_start(struct pmx_context *ctx)
 {
 	struct match *x = ctx->match;
 
 	while (x->starting.head != NO_REQUEST &&
-		submit(ctx, x->starting.head, x->requests[x->starting.head].kind))
+		match_engine_submit(ctx, x->starting.head, x->requests[x->starting.head].kind))
 		x->starting.head = x->requests[x->starting.head].next;
 }
 
@@ -64,7 +64,7 @@ offload_progress(struct pmx_context *ctx)
 	int result = ctx_idle(ctx);
 
 	if (unlikely(ctx->match->starting.head != NO_REQUEST))
-		start(ctx);
+		match_engine_start(ctx);
 	return result;
 }
 
@@ -109,7 +109,7 @@ offload_receive(struct pmx_context *ctx, uint32_t i)
 /* Submit a probe and wait for the engine's answer. Return it: enum receive_result; 0: the engine is
  * gone. */
 static uint8_t
-answer(struct pmx_context *ctx, uint32_t i, enum receive_kind kind)
+match_engine_answer(struct pmx_context *ctx, uint32_t i, enum receive_kind kind)
 {
 	struct match_request *r = &ctx->match->requests[i];
 
@@ -130,7 +130,7 @@ offload_probe(struct pmx_context *ctx, const struct match_want *want, struct pmx
 
 	r->state = REQUEST_ASKS;
 	r->want = *want;
-	if (answer(ctx, i, take ? RECEIVE_TAKE : RECEIVE_PROBE) != RECEIVE_FOUND)
+	if (match_engine_answer(ctx, i, take ? RECEIVE_TAKE : RECEIVE_PROBE) != RECEIVE_FOUND)
 		return r->answer == 0 ? -EPIPE : r->status.error;
 	*status = r->status;
 	return 1;
@@ -180,7 +180,7 @@ offload_cancel(struct pmx_context *ctx, struct match_request *r)
 		return true;
 	}
 	/* the receive may end by itself while there is no room to submit */
-	while (x->starting.head != NO_REQUEST || !submit(ctx, i, RECEIVE_CANCEL)) {
+	while (x->starting.head != NO_REQUEST || !match_engine_submit(ctx, i, RECEIVE_CANCEL)) {
 		offload_progress(ctx);
 		if (r->state != REQUEST_POSTED || ctx_gone(ctx))
 			return false;

@@ -97,7 +97,7 @@ next(struct cursor *c)
 }
 
 static inline uint64_t
-take(struct cursor *c, uint64_t n)
+layout_take(struct cursor *c, uint64_t n)
 {
 	n = n < c->left ? n : c->left;
 	c->at += n;
@@ -112,7 +112,7 @@ cursor_gather(struct cursor *c, void *bytes, uint64_t n)
 
 	while (done < n && next(c)) {
 		const uint8_t *from = c->at;
-		uint64_t k = take(c, n - done);
+		uint64_t k = layout_take(c, n - done);
 
 		memcpy((uint8_t *)bytes + done, from, k);
 		done += k;
@@ -127,7 +127,7 @@ cursor_scatter(struct cursor *c, const void *bytes, uint64_t n)
 
 	while (done < n && next(c)) {
 		uint8_t *to = c->at;
-		uint64_t k = take(c, n - done);
+		uint64_t k = layout_take(c, n - done);
 
 		memcpy(to, (const uint8_t *)bytes + done, k);
 		done += k;

@@ -684,7 +684,7 @@ want_of(const struct pmx_matched *m)
 /* Take in everything that has landed, which must come before a receive looks for its message: see
  * lib/match/queue.h. */
 static inline int
-settle(struct pmx_context *ctx)
+match_client_settle(struct pmx_context *ctx)
 {
 	int result = 0;
 
@@ -714,7 +714,7 @@ receive_checked(struct pmx_context *ctx, const struct pmx_matched *m, pmx_reques
 	struct match *x = ctx->match;
 
 	/* messages that came before the primary ended are still received */
-	if ((result = settle(ctx)) != 0 && (x->by_engine || result != -EPIPE))
+	if ((result = match_client_settle(ctx)) != 0 && (x->by_engine || result != -EPIPE))
 		return result;
 	uint32_t i = request_take_receive(x);
 
@@ -780,7 +780,7 @@ probe(struct pmx_context *ctx, const struct pmx_matched *m, struct pmx_status *s
 
 	if (result != 0)
 		return result;
-	gone = match_landed(ctx) ? settle(ctx) : match_progress(ctx);
+	gone = match_landed(ctx) ? match_client_settle(ctx) : match_progress(ctx);
 	*i = NO_REQUEST;
 	if ((take || x->by_engine) && (*i = request_take(x)) == NO_REQUEST)
 		return -EAGAIN;

@@ -170,7 +170,7 @@ fetch(struct pmx_context *ctx, uint32_t i)
 }
 
 static void
-start(struct pmx_context *ctx)
+ring_start(struct pmx_context *ctx)
 {
 	struct match *x = ctx->match;
 
@@ -250,7 +250,7 @@ receive_bytes(struct pmx_context *ctx, struct match_request *r, const uint8_t *b
 
 /* Give the message to the request. */
 static void
-receive(struct pmx_context *ctx, struct match_request *r, const struct match_message *m)
+match_ring_receive(struct pmx_context *ctx, struct match_request *r, const struct match_message *m)
 {
 	struct match *x = ctx->match;
 	const struct lhs_entry *e = m->entry;
@@ -594,7 +594,7 @@ ring_progress(struct pmx_context *ctx)
 		if (match_queue_spare(&x->queue))
 			ring_publish(ctx);
 		if (unlikely(x->starting.head != NO_REQUEST))
-			start(ctx);
+			ring_start(ctx);
 		return ctx_idle(ctx);
 	}
 	x->queue.near = ctx->near_node;
@@ -602,7 +602,7 @@ ring_progress(struct pmx_context *ctx)
 		return 0; /* there may be more, but whoever waits for it calls again */
 	while (!pairs_precede(ctx) && match_queue_next(&x->queue, &m, &handle)) {
 		if (likely(handle < MATCH_NEAR)) {
-			receive(ctx, &x->requests[handle], &m);
+			match_ring_receive(ctx, &x->requests[handle], &m);
 			continue;
 		}
 		if (handle == MATCH_NEAR)
@@ -622,7 +622,7 @@ ring_progress(struct pmx_context *ctx)
 		copy_bulk(ctx);
 	ring_publish(ctx);
 	if (unlikely(x->starting.head != NO_REQUEST))
-		start(ctx);
+		ring_start(ctx);
 	/* without room for what landed only further calls of the application help, unless the
 	 * engine is gone */
 	return unlikely(x->queue.heads.ring.pos == before) && ctx_gone(ctx) ? -EPIPE : 0;
@@ -641,7 +641,7 @@ ring_receive(struct pmx_context *ctx, uint32_t i, const struct match_want *want)
 	if (found != MATCH_NONE) {
 		match_unexpected_take(&x->queue.unexpected, found);
 		x->stat.unexpected++;
-		receive(ctx, r, &message);
+		match_ring_receive(ctx, r, &message);
 		ring_publish(ctx);
 		return;
 	}
@@ -653,7 +653,7 @@ ring_receive(struct pmx_context *ctx, uint32_t i, const struct match_want *want)
 
 /* Describe a waiting message in a status. */
 static void
-describe(const struct match_message *m, struct pmx_status *status)
+ring_describe(const struct match_message *m, struct pmx_status *status)
 {
 	*status = (struct pmx_status){.len = match_message_len(m->entry)};
 	status_describe(status, &m->key, m->entry->front);
@@ -673,7 +673,7 @@ ring_probe(struct pmx_context *ctx, const struct match_want *want, struct pmx_st
 	}
 	if (found == MATCH_NONE)
 		return 0;
-	describe(&message, status);
+	ring_describe(&message, status);
 	if (take == NO_REQUEST)
 		return 1;
 	if (!match_queue_keep(&x->queue, &message))
@@ -689,7 +689,7 @@ ring_receive_taken(struct pmx_context *ctx, struct match_request *r)
 	const struct match_message taken = r->taken;
 
 	ctx->match->stat.unexpected++;
-	receive(ctx, r, &taken);
+	match_ring_receive(ctx, r, &taken);
 	ring_publish(ctx);
 }
 

@@ -8,7 +8,8 @@
 
 /* Take the result of a request that has ended, and free the request. */
 static int
-finish(struct match *x, struct match_request *r, pmx_request *request, struct pmx_status *status)
+match_wait_finish(struct match *x, struct match_request *r, pmx_request *request,
+	struct pmx_status *status)
 {
 	int error = r->status.error;
 
@@ -58,7 +59,7 @@ pmx_test(struct pmx_context *ctx, pmx_request *request, struct pmx_status *statu
 		if (r->state != REQUEST_ENDED)
 			return not_yet(ctx, result);
 	}
-	return finish(ctx->match, r, request, status);
+	return match_wait_finish(ctx->match, r, request, status);
 }
 
 int

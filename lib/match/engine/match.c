@@ -177,7 +177,7 @@ match_close(struct engine *e, struct channel *ch, bool linger)
 /* ------------------------------------------------------------------ results */
 
 static void
-tell(struct engine *e, struct channel *ch, uint32_t index, enum receive_result result,
+match_engine_tell(struct engine *e, struct channel *ch, uint32_t index, enum receive_result result,
 	uint8_t error)
 {
 	struct matching *x = matcher_of(ch);
@@ -205,10 +205,10 @@ tell(struct engine *e, struct channel *ch, uint32_t index, enum receive_result r
 }
 
 static void
-end(struct engine *e, struct channel *ch, struct engine_receive *r, uint8_t error)
+match_engine_end(struct engine *e, struct channel *ch, struct engine_receive *r, uint8_t error)
 {
 	r->state = RECEIVE_FREE;
-	tell(e, ch, (uint32_t)(r - matcher_of(ch)->receives), RECEIVE_ENDED,
+	match_engine_tell(e, ch, (uint32_t)(r - matcher_of(ch)->receives), RECEIVE_ENDED,
 		r->error ? r->error : error);
 }
 
@@ -260,7 +260,7 @@ done_with(struct engine *e, struct channel *ch, const struct match_message *m)
 /* Copy the bytes of an eager message behind its head, as many as fit, to their place. 0, or
  * EFAULT. */
 static uint8_t
-place(struct engine *e, const struct channel *ch, const struct engine_receive *r,
+match_engine_place(struct engine *e, const struct channel *ch, const struct engine_receive *r,
 	const struct lhs_entry *entry)
 {
 	const uint32_t head = wire_match_head(r->flags);
@@ -366,14 +366,14 @@ fetched(struct engine *e, struct channel *ch, uint32_t number, uint8_t error)
 							   : NULL;
 
 	if (r != NULL && r->state == RECEIVE_FETCHES)
-		end(e, ch, r, error);
+		match_engine_end(e, ch, r, error);
 	fetch_ready(e, ch);
 }
 
 /* ------------------------------------------------------------------ a receive has a message */
 
 static void
-describe(struct engine_receive *r, const struct match_message *m)
+match_engine_describe(struct engine_receive *r, const struct match_message *m)
 {
 	r->source = m->key.source;
 	r->tag = m->key.tag;
@@ -412,19 +412,20 @@ take_offer(struct engine *e, struct channel *ch, struct engine_receive *r,
 
 /* Give a message to a receive. taken: the client knows what it is, and has a place for it. */
 static void
-receive(struct engine *e, struct channel *ch, struct engine_receive *r,
+match_engine_receive(struct engine *e, struct channel *ch, struct engine_receive *r,
 	const struct match_message *m, bool taken)
 {
 	const struct wire_match *h = (const struct wire_match *)m->entry->front;
 
-	describe(r, m);
+	match_engine_describe(r, m);
 	if (unlikely(r->flags & WIRE_M_RUNS) && !taken) {
 		r->message = *m;
 		/* this cannot fail: the store has a place for each message that may wait, and one
 		 * less waits now */
 		match_queue_keep(&matcher_of(ch)->queue, &r->message);
 		r->state = RECEIVE_HOLDS;
-		tell(e, ch, (uint32_t)(r - matcher_of(ch)->receives), RECEIVE_WAITS, 0);
+		match_engine_tell(e, ch, (uint32_t)(r - matcher_of(ch)->receives), RECEIVE_WAITS,
+			0);
 		return;
 	}
 	if (r->len > r->local.len && !r->error)
@@ -433,11 +434,11 @@ receive(struct engine *e, struct channel *ch, struct engine_receive *r,
 		take_offer(e, ch, r, m);
 		return;
 	}
-	uint8_t error = place(e, ch, r, m->entry);
+	uint8_t error = match_engine_place(e, ch, r, m->entry);
 
 	done_with(e, ch, m);
 	r->error = error ? error : r->error;
-	end(e, ch, r, 0);
+	match_engine_end(e, ch, r, 0);
 }
 
 /* ------------------------------------------------------------------ what landed */
@@ -451,7 +452,7 @@ take_in(struct engine *e, struct channel *ch)
 
 	while (match_queue_next(&x->queue, &m, &handle)) {
 		if (likely(handle < MATCH_ASIDE))
-			receive(e, ch, &x->receives[handle], &m, false);
+			match_engine_receive(e, ch, &x->receives[handle], &m, false);
 		else
 			done_with(e, ch, &m);
 	}
@@ -521,7 +522,7 @@ look_for(struct engine *e, struct channel *ch, struct engine_receive *r, const s
 	r->was_posted = false;
 	if (found == MATCH_NONE) {
 		if (s->count != RECEIVE_POST) {
-			tell(e, ch, index, RECEIVE_NONE, 0);
+			match_engine_tell(e, ch, index, RECEIVE_NONE, 0);
 			return;
 		}
 		r->was_posted = true;
@@ -532,24 +533,24 @@ look_for(struct engine *e, struct channel *ch, struct engine_receive *r, const s
 		return;
 	}
 	if (s->count == RECEIVE_PROBE) {
-		describe(r, &m);
-		tell(e, ch, index, RECEIVE_FOUND, 0);
+		match_engine_describe(r, &m);
+		match_engine_tell(e, ch, index, RECEIVE_FOUND, 0);
 		return;
 	}
 	if (s->count == RECEIVE_POST) {
 		match_unexpected_take(&x->queue.unexpected, found);
-		receive(e, ch, r, &m, false);
+		match_engine_receive(e, ch, r, &m, false);
 		return;
 	}
-	describe(r, &m);
+	match_engine_describe(r, &m);
 	if (!match_queue_keep(&x->queue, &m)) {
-		tell(e, ch, index, RECEIVE_NONE, ENOBUFS);
+		match_engine_tell(e, ch, index, RECEIVE_NONE, ENOBUFS);
 		return;
 	}
 	match_unexpected_take(&x->queue.unexpected, found);
 	r->message = m;
 	r->state = RECEIVE_HOLDS;
-	tell(e, ch, index, RECEIVE_FOUND, 0);
+	match_engine_tell(e, ch, index, RECEIVE_FOUND, 0);
 }
 
 /* Do what the client submits about receives. false: malformed. */
@@ -568,7 +569,7 @@ receive_submit(struct engine *e, struct channel *ch, const struct submission *s)
 	case RECEIVE_TAKE:
 		if (r->state != RECEIVE_FREE && s->count != RECEIVE_POST) {
 			/* the client must get an answer, or it would wait for ever */
-			tell(e, ch, s->receive.index, RECEIVE_NONE, EBUSY);
+			match_engine_tell(e, ch, s->receive.index, RECEIVE_NONE, EBUSY);
 			return false;
 		}
 		if (r->state != RECEIVE_FREE || !set_local(ch, r, s))
@@ -580,14 +581,14 @@ receive_submit(struct engine *e, struct channel *ch, const struct submission *s)
 
 		if (r->state != RECEIVE_HOLDS || !set_local(ch, r, s))
 			return false;
-		receive(e, ch, r, &m, true);
+		match_engine_receive(e, ch, r, &m, true);
 		break;
 	}
 	case RECEIVE_CANCEL:
 		if (r->state == RECEIVE_POSTED && match_posted_cancel(&x->queue.posted, r->posted))
-			end(e, ch, r, ECANCELED);
+			match_engine_end(e, ch, r, ECANCELED);
 		else
-			tell(e, ch, s->receive.index, RECEIVE_LATE, 0);
+			match_engine_tell(e, ch, s->receive.index, RECEIVE_LATE, 0);
 		break;
 	default:
 		return false;
@@ -612,7 +613,7 @@ match_memory_gone(struct engine *e, struct channel *ch, const struct memory *m)
 			continue;
 		if (r->state == RECEIVE_POSTED) {
 			match_posted_cancel(&x->queue.posted, r->posted);
-			end(e, ch, r, EFAULT);
+			match_engine_end(e, ch, r, EFAULT);
 		} else if (r->state == RECEIVE_READY) {
 			r->error = EFAULT;
 			r->local.memory = NULL;

@@ -103,7 +103,7 @@ pmx_jobs_close(struct pmx_jobs *jobs)
 }
 
 static int
-ask(struct pmx_jobs *jobs, enum attach_jobs verb, uint32_t job, uint64_t len,
+preempt_client_ask(struct pmx_jobs *jobs, enum attach_jobs verb, uint32_t job, uint64_t len,
 	struct pmx_job_state *state)
 {
 	const struct attach_request request = {
@@ -135,7 +135,8 @@ pmx_jobs_stop(struct pmx_jobs *jobs, uint32_t job, uint32_t drain_us, unsigned f
 	if (job == 0 || drain_us > ATTACH_DRAIN_MOST_US ||
 		flags & ~(unsigned)(PMX_JOBS_HOLD | PMX_JOBS_PROCESSES | PMX_JOBS_PARK))
 		return -EINVAL;
-	return ask(jobs, flags & PMX_JOBS_PARK ? ATTACH_JOBS_PARK : ATTACH_JOBS_STOP, job,
+	return preempt_client_ask(jobs, flags & PMX_JOBS_PARK ? ATTACH_JOBS_PARK : ATTACH_JOBS_STOP,
+		job,
 		drain_us | (flags & PMX_JOBS_HOLD ? ATTACH_HOLD : 0) |
 			(flags & PMX_JOBS_PROCESSES ? ATTACH_PROCESSES : 0),
 		state);
@@ -144,23 +145,23 @@ pmx_jobs_stop(struct pmx_jobs *jobs, uint32_t job, uint32_t drain_us, unsigned f
 int
 pmx_jobs_start(struct pmx_jobs *jobs, uint32_t job, struct pmx_job_state *state)
 {
-	return job == 0 ? -EINVAL : ask(jobs, ATTACH_JOBS_START, job, 0, state);
+	return job == 0 ? -EINVAL : preempt_client_ask(jobs, ATTACH_JOBS_START, job, 0, state);
 }
 
 int
 pmx_jobs_load(struct pmx_jobs *jobs, uint32_t job, struct pmx_job_state *state)
 {
-	return job == 0 ? -EINVAL : ask(jobs, ATTACH_JOBS_LOAD, job, 0, state);
+	return job == 0 ? -EINVAL : preempt_client_ask(jobs, ATTACH_JOBS_LOAD, job, 0, state);
 }
 
 int
 pmx_jobs_state(struct pmx_jobs *jobs, uint32_t job, struct pmx_job_state *state)
 {
-	return job == 0 ? -EINVAL : ask(jobs, ATTACH_JOBS_STATE, job, 0, state);
+	return job == 0 ? -EINVAL : preempt_client_ask(jobs, ATTACH_JOBS_STATE, job, 0, state);
 }
 
 int
 pmx_jobs_next(struct pmx_jobs *jobs, uint32_t after, struct pmx_job_state *state)
 {
-	return ask(jobs, ATTACH_JOBS_NEXT, after, 0, state);
+	return preempt_client_ask(jobs, ATTACH_JOBS_NEXT, after, 0, state);
 }

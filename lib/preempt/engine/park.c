@@ -27,7 +27,7 @@ park_can(const struct node *n, const struct channel *ch)
 
 /* Give the slot's mbuf back. len: the bytes of its payload that are needed later. */
 static void
-leave(const struct parking *k, struct send_slot *s, uint32_t len)
+park_leave(const struct parking *k, struct send_slot *s, uint32_t len)
 {
 	if (slot_is_absent(k->n, s))
 		return;
@@ -52,7 +52,7 @@ park_handle(void *arg, uint64_t handle, uint32_t len, bool sent)
 
 	if (sent) {
 		if (slot_of(handle) != NULL)
-			leave(k, slot_of(handle), len);
+			park_leave(k, slot_of(handle), len);
 		return handle;
 	}
 	struct rte_mbuf *m = (struct rte_mbuf *)(uintptr_t)handle;
@@ -77,7 +77,7 @@ take_back(void *arg, struct rte_mbuf *first)
 
 		next = m->next;
 		slot_set_buffer(k->ch, slot, m);
-		leave(k, &k->ch->slots[slot], m->data_len);
+		park_leave(k, &k->ch->slots[slot], m->data_len);
 		t->recalled_slot[t->recalled_slots++] = slot;
 		r->count++;
 	}
@@ -95,7 +95,7 @@ park_context(struct engine *e, struct channel *ch)
 	local_recall(e, ch, take_back, &k);
 	for (uint32_t i = 0; i < channel_send_slots(ch); i++) {
 		if (ch->slots[i].state == SEND_CLIENT)
-			leave(&k, &ch->slots[i], 0);
+			park_leave(&k, &ch->slots[i], 0);
 		kept += !slot_is_absent(e->node, &ch->slots[i]);
 	}
 	quotas_give(e->node, ch, kept);

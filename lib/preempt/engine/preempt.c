@@ -61,7 +61,7 @@ stop_services(struct engine *e, struct channel *ch)
 	}
 }
 
-static void settle(struct engine *e);
+static void preempt_engine_settle(struct engine *e);
 
 /* Stop the context, or do nothing if it is stopped or not open. drain_us: how long what it has
  * under way may take. */
@@ -75,7 +75,7 @@ preempt_stop(struct engine *e, struct channel *ch, uint32_t drain_us)
 	stop_services(e, ch);
 	becomes(e, ch, PREEMPTED_DRAINS);
 	draining_of(e)->until[ch->ctx] = e->now + ticks(drain_us);
-	settle(e);
+	preempt_engine_settle(e);
 }
 
 void
@@ -170,7 +170,7 @@ is_settled(struct engine *e, struct channel *ch)
 
 /* Hold the contexts that have drained, or that may no longer. */
 static void
-settle(struct engine *e)
+preempt_engine_settle(struct engine *e)
 {
 	struct draining *d = draining_of(e);
 
@@ -195,7 +195,7 @@ preempt_step(struct engine *e)
 	const struct draining *d = draining_of(e);
 
 	if (d->count != 0 && e->now >= d->settle_at)
-		settle(e);
+		preempt_engine_settle(e);
 	if (d->count == 0)
 		service_idle(e, PREEMPT_SERVICE);
 	return 0;

@@ -221,7 +221,7 @@ wake_all(const struct stopped *s)
 }
 
 static void
-tell(const struct stopped *s, struct attach_reply *reply)
+preempt_jobs_tell(const struct stopped *s, struct attach_reply *reply)
 {
 	struct contexts now;
 
@@ -343,7 +343,7 @@ load(const struct stopped *s)
 }
 
 static int
-start(const struct stopped *s)
+jobs_start(const struct stopped *s)
 {
 	bool processes = false;
 	struct contexts c;
@@ -476,7 +476,7 @@ jobs_answer(const struct jobs_asker *who, const struct attach_request *request,
 		result = load(&s);
 		break;
 	case ATTACH_JOBS_START:
-		result = start(&s);
+		result = jobs_start(&s);
 		break;
 	case ATTACH_JOBS_STATE:
 	case ATTACH_JOBS_NEXT:
@@ -488,7 +488,7 @@ jobs_answer(const struct jobs_asker *who, const struct attach_request *request,
 		log_say(LOG_CONTEXT, result == 0 ? RTE_LOG_INFO : RTE_LOG_WARNING,
 			"job %u %s by process %d of user %u: %s", s.job, done[request->ctx],
 			who->pid, who->uid, result == 0 ? "done" : strerror(-result));
-	tell(&s, reply);
+	preempt_jobs_tell(&s, reply);
 	return result;
 }
 
@@ -555,7 +555,7 @@ jobs_gone(int connection)
 
 		if (s.job == 0 || s.connection != connection)
 			continue;
-		const int result = start(&s);
+		const int result = jobs_start(&s);
 
 		if (result == 0) {
 			log_say(LOG_CONTEXT, RTE_LOG_NOTICE,

@@ -40,7 +40,8 @@ pmx_atomic_bytes(enum pmx_atomic_op op, enum pmx_atomic_type type)
 
 /* Check an atomic operation and its arguments. Return 0, or -EOPNOTSUPP or -EINVAL. */
 static int
-check(unsigned op, unsigned type, const void *operands, const void *compared, const void *before)
+atomic_check(unsigned op, unsigned type, const void *operands, const void *compared,
+	const void *before)
 {
 	if (!atomic_is_valid(op, type))
 		return -EOPNOTSUPP;
@@ -55,7 +56,7 @@ int
 pmx_atomic(struct pmx_context *ctx, const struct pmx_atomic_transfer *a, pmx_transfer_id *id)
 {
 	const uint32_t each = atomic_bytes(a->type);
-	const int result = check(a->op, a->type, a->operands, a->compared, a->before);
+	const int result = atomic_check(a->op, a->type, a->operands, a->compared, a->before);
 
 	if (result != 0)
 		return result;
@@ -83,7 +84,7 @@ int
 pmx_atomic_here(enum pmx_atomic_op op, enum pmx_atomic_type type, void *at, uint64_t count,
 	const void *operands, const void *compared, void *before)
 {
-	const int result = check(op, type, operands, compared, before);
+	const int result = atomic_check(op, type, operands, compared, before);
 
 	if (result != 0)
 		return result;

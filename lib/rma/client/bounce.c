@@ -12,7 +12,7 @@
 #define LEAST (64u << 10)
 
 static uint64_t
-rounded(uint64_t len)
+bounce_rounded(uint64_t len)
 {
 	uint64_t all = LEAST;
 
@@ -61,7 +61,7 @@ bounce_get(struct pmx_context *ctx, enum bounce_user user, uint64_t len, unsigne
 			continue;
 		if (b->at == NULL)
 			empty = b;
-		else if (b->len >= len && b->len <= 4 * rounded(len))
+		else if (b->len >= len && b->len <= 4 * bounce_rounded(len))
 			spare = b;
 		else if (empty == NULL)
 			empty = b; /* of an unsuitable size: may be replaced */
@@ -77,13 +77,13 @@ bounce_get(struct pmx_context *ctx, enum bounce_user user, uint64_t len, unsigne
 	if (empty == NULL || !slot_room(&ctx->sub, 1))
 		return -EAGAIN;
 	bool freed = free_idle(ctx, empty);
-	int result = pmx_alloc(ctx, rounded(len), &empty->at);
+	int result = pmx_alloc(ctx, bounce_rounded(len), &empty->at);
 
 	/* others that are idle may hold the memory */
 	while (result != 0 && result != -EPIPE && slot_room(&ctx->sub, 1) &&
 		free_idle(ctx, longest_idle(ctx, user))) {
 		freed = true;
-		result = pmx_alloc(ctx, rounded(len), &empty->at);
+		result = pmx_alloc(ctx, bounce_rounded(len), &empty->at);
 	}
 	if (result != 0) {
 		empty->at = NULL;
@@ -91,7 +91,7 @@ bounce_get(struct pmx_context *ctx, enum bounce_user user, uint64_t len, unsigne
 		 * read what was freed */
 		return result == -EPIPE || !(used != 0 || freed) ? result : -EAGAIN;
 	}
-	empty->len = rounded(len);
+	empty->len = bounce_rounded(len);
 	empty->used = true;
 	*at = empty->at;
 	return 0;

@@ -39,7 +39,7 @@ submission_slot(struct pmx_context *ctx)
 }
 
 static void
-submit(struct pmx_context *ctx)
+memory_submit(struct pmx_context *ctx)
 {
 	slot_publish(&ctx->sub, ctx->sub.pos++);
 	ctx_doorbell(ctx);
@@ -55,7 +55,7 @@ forget_piece(struct pmx_context *ctx, uint32_t number)
 	if (s != NULL) {
 		s->op = SUBMIT_FORGET;
 		s->forget = number;
-		submit(ctx);
+		memory_submit(ctx);
 	}
 	if (rma->pieces[number].watched >= 0)
 		pins_unwatch(ctx, rma->pieces[number].watched);
@@ -364,7 +364,7 @@ adopt(struct pmx_context *ctx, const void *addr, uint64_t len)
 
 /* Submit a request about a region, and wait for the engine's answer. */
 static int
-ask(struct pmx_context *ctx, const struct submission *question, uint64_t *key)
+memory_ask(struct pmx_context *ctx, const struct submission *question, uint64_t *key)
 {
 	struct client_rma *rma = ctx->rma;
 	struct submission *s = submission_slot(ctx);
@@ -374,7 +374,7 @@ ask(struct pmx_context *ctx, const struct submission *question, uint64_t *key)
 	memcpy(s, question, sizeof(*s));
 	s->region.ticket = ++rma->ticket;
 	rma->answer.here = false;
-	submit(ctx);
+	memory_submit(ctx);
 	while (!rma->answer.here || rma->answer.ticket != rma->ticket) {
 		if (ctx_gone(ctx))
 			return -EPIPE;
@@ -387,7 +387,7 @@ ask(struct pmx_context *ctx, const struct submission *question, uint64_t *key)
 
 /* Pin and watch memory that is not of pmx_alloc() while it is registered. */
 static int
-hold(struct pmx_context *ctx, const void *addr, uint64_t len, struct registration **out)
+memory_hold(struct pmx_context *ctx, const void *addr, uint64_t len, struct registration **out)
 {
 	struct registration *r = calloc(1, sizeof(*r));
 	uint32_t pin;
@@ -459,7 +459,7 @@ ctx_register(struct pmx_context *ctx, uint32_t group, uint32_t area, void *addr,
 		return (int)memory;
 	if (memory == MEMORY_COPIED && rma->no_kernel)
 		return -EOPNOTSUPP;
-	result = memory == MEMORY_COPIED ? hold(ctx, addr, len, &r) : 0;
+	result = memory == MEMORY_COPIED ? memory_hold(ctx, addr, len, &r) : 0;
 
 	if (result != 0)
 		return result;
@@ -476,7 +476,7 @@ ctx_register(struct pmx_context *ctx, uint32_t group, uint32_t area, void *addr,
 				.rights = rights_of(access),
 			},
 	};
-	result = ask(ctx, &question, &key);
+	result = memory_ask(ctx, &question, &key);
 	if (result != 0) {
 		if (r != NULL)
 			let_go(ctx, r);
@@ -513,7 +513,7 @@ pmx_deregister(struct pmx_context *ctx, uint64_t key)
 {
 	const struct submission question = {.op = SUBMIT_DEREGISTER, .region = {.key = key}};
 	uint64_t unused;
-	int result = ask(ctx, &question, &unused);
+	int result = memory_ask(ctx, &question, &unused);
 
 	if (result == -EBUSY) /* others have it pinned, so it stays registered */
 		return result;

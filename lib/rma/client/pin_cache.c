@@ -292,7 +292,7 @@ merge(struct pin_cache *c, uint64_t begin, uint64_t end)
 /* ------------------------------------------------------------------ use */
 
 static inline bool
-find(struct pin_cache *c, uint64_t addr, uint64_t end, uint32_t *ref)
+pin_cache_find(struct pin_cache *c, uint64_t addr, uint64_t end, uint32_t *ref)
 {
 	uint32_t i = rank_of(c, addr);
 
@@ -344,7 +344,7 @@ get_missing(struct pin_cache *c, uint64_t addr, uint64_t end, uint32_t *ref)
 int
 pin_cache_get(struct pin_cache *c, uint64_t addr, uint64_t len, uint32_t *ref)
 {
-	if (addr + len > addr && find(c, addr, addr + len, ref)) {
+	if (addr + len > addr && pin_cache_find(c, addr, addr + len, ref)) {
 		c->stat.hits++;
 	} else {
 		int result = get_missing(c, addr, addr + len, ref);
@@ -364,7 +364,7 @@ idle_stays(const struct pin_cache *c)
 }
 
 static void
-release(struct pin_cache *c, uint32_t ref)
+pin_cache_release(struct pin_cache *c, uint32_t ref)
 {
 	while (ref != PIN_NONE) {
 		struct pin_slot *s = &c->slots[ref];
@@ -379,7 +379,7 @@ release(struct pin_cache *c, uint32_t ref)
 			while (piece != PIN_NONE) {
 				uint32_t after = c->slots[piece].next_piece;
 
-				release(c, piece);
+				pin_cache_release(c, piece);
 				piece = after;
 			}
 		}
@@ -400,7 +400,7 @@ pin_cache_put(struct pin_cache *c, uint32_t ref)
 	if (__builtin_expect(s->state == SLOT_LIVE && (s->refs > 1 || idle_stays(c)), 1))
 		s->refs--;
 	else
-		release(c, ref);
+		pin_cache_release(c, ref);
 }
 
 /* ------------------------------------------------------------------ invalidation */

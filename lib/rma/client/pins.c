@@ -196,7 +196,7 @@ understand(const struct uffd_msg *m)
 }
 
 static void *
-watch(void *arg)
+rma_pins_watch(void *arg)
 {
 	struct pollfd p = {.fd = pins.fd, .events = POLLIN};
 	struct uffd_msg m[16];
@@ -207,7 +207,7 @@ watch(void *arg)
 		if (poll(&p, 1, -1) < 0)
 			continue;
 		/* full fence: must be visible before the read lets an unmapping thread go on; pairs
-		 * with the load in settle() */
+		 * with the load in rma_pins_settle() */
 		atomic_store(&pins.reading, true);
 		while ((n = read(p.fd, m, sizeof(m))) > 0) {
 			for (size_t i = 0; i < (size_t)n / sizeof(m[0]); i++)
@@ -220,7 +220,7 @@ watch(void *arg)
 
 /* Bring the cache up to date with all that happened before this call. The caller holds the lock. */
 static void
-settle(void)
+rma_pins_settle(void)
 {
 	while (unlikely(atomic_load(&pins.reading)))
 		relax();
@@ -262,7 +262,7 @@ begin_watch(void)
 	pins.fd = fd;
 	sigset_t before = signals_block();
 
-	if (pthread_create(&thread, NULL, watch, NULL) == 0) {
+	if (pthread_create(&thread, NULL, rma_pins_watch, NULL) == 0) {
 		pthread_setname_np(thread, "pmx-pins");
 		pthread_detach(thread);
 	} else {
@@ -288,7 +288,7 @@ forget_all(void)
 }
 
 static void
-begin(const struct channel_shm *shm)
+pins_begin(const struct channel_shm *shm)
 {
 	static bool registered;
 	const struct pin_cache_config config = {
@@ -319,9 +319,9 @@ pins_get(struct pmx_context *ctx, const void *addr, uint64_t len, uint32_t *ref)
 
 	take_lock(&pins.lock);
 	if (unlikely(pins.cache == NULL))
-		begin(ctx->shm);
+		pins_begin(ctx->shm);
 	if (likely(pins.cache != NULL)) {
-		settle();
+		rma_pins_settle();
 		result = pin_cache_get(pins.cache, (uintptr_t)addr, len, ref);
 		pin_cache_stat(pins.cache, &after);
 		c->hits += after.hits - before.hits;
@@ -350,7 +350,7 @@ pins_stat(struct pin_cache_stat *stat)
 	*stat = (struct pin_cache_stat){0};
 	take_lock(&pins.lock);
 	if (pins.cache != NULL) {
-		settle();
+		rma_pins_settle();
 		pin_cache_stat(pins.cache, stat);
 	}
 	leave_lock(&pins.lock);
@@ -361,7 +361,7 @@ pins_tell(struct pmx_context *ctx, const void *addr, uint64_t len)
 {
 	take_lock(&pins.lock);
 	if (pins.cache == NULL)
-		begin(ctx->shm);
+		pins_begin(ctx->shm);
 	leave_lock(&pins.lock);
 	return watch_memory((uintptr_t)addr, len) ? 0 : -EOPNOTSUPP;
 }
@@ -397,7 +397,7 @@ pmx_invalidate(const void *addr, uint64_t len)
 {
 	take_lock(&pins.lock);
 	if (pins.cache != NULL) {
-		settle();
+		rma_pins_settle();
 		pin_cache_invalidate(pins.cache, (uintptr_t)addr, len, false);
 		pin_registered((uintptr_t)addr, len);
 	}

@@ -188,7 +188,7 @@ unbounce(struct pmx_context *ctx, struct transfer_note *n, uint8_t error)
 
 /* End a transfer, or a part of one. */
 static void
-end(struct pmx_context *ctx, uint16_t place, uint8_t error)
+transfer_end(struct pmx_context *ctx, uint16_t place, uint8_t error)
 {
 	struct client_rma *rma = ctx->rma;
 	struct transfer_note *n = &rma->transfers[place];
@@ -216,7 +216,7 @@ end(struct pmx_context *ctx, uint16_t place, uint8_t error)
 		outcome_add(&n->ended, error);
 		put_place(ctx, place);
 		if (--p->left == 0 && p->state == NOTE_SUBMITTED)
-			end(ctx, parent, p->first_error);
+			transfer_end(ctx, parent, p->first_error);
 		return;
 	}
 	if (error == 0 && n->t.part != NULL && n->t.part->kind == PMX_PART_TWIN)
@@ -249,7 +249,7 @@ transfers_results(struct pmx_context *ctx, const struct completion *c)
 		uint32_t place = c->item[i] & 0xFFFFFF;
 
 		if (place < rma->transfer_count && is_under_way(&rma->transfers[place]))
-			end(ctx, (uint16_t)place, (uint8_t)(c->item[i] >> 24));
+			transfer_end(ctx, (uint16_t)place, (uint8_t)(c->item[i] >> 24));
 	}
 }
 
@@ -262,7 +262,7 @@ end_here(struct pmx_context *ctx, uint16_t place, uint8_t error)
 
 	if (n->parent == NO_PLACE && n->request == NO_REQUEST && n->status == NULL)
 		n->status = n->t.status;
-	end(ctx, place, error);
+	transfer_end(ctx, place, error);
 }
 
 static int
@@ -519,12 +519,12 @@ ask_on(struct pmx_context *ctx, uint16_t place)
 	}
 	note_becomes(ctx, n, NOTE_SUBMITTED);
 	if (n->left == 0)
-		end(ctx, place, n->first_error);
+		transfer_end(ctx, place, n->first_error);
 }
 
 /* Begin a transfer that was held. */
 static void
-release(struct pmx_context *ctx, uint16_t place)
+transfer_release(struct pmx_context *ctx, uint16_t place)
 {
 	struct transfer_note *n = &ctx->rma->transfers[place];
 
@@ -568,7 +568,7 @@ transfers_forget(struct pmx_context *ctx, const void *addr, uint64_t len)
 		if (asks) { /* its requests end by themselves */
 			n->first_error = EFAULT;
 			if (n->left == 0)
-				end(ctx, (uint16_t)i, EFAULT);
+				transfer_end(ctx, (uint16_t)i, EFAULT);
 			continue;
 		}
 		while (!slot_room(&ctx->sub, 1) && !ctx_gone(ctx))
@@ -603,7 +603,7 @@ transfers_progress(struct pmx_context *ctx)
 		else if (n->state == NOTE_ASKS)
 			ask_on(ctx, (uint16_t)i);
 		else if (slot_room(&ctx->sub, 1) && !must_hold(ctx, &n->t, n->age, n->kind))
-			release(ctx, (uint16_t)i);
+			transfer_release(ctx, (uint16_t)i);
 	}
 	ctx_doorbell(ctx);
 }
@@ -611,7 +611,7 @@ transfers_progress(struct pmx_context *ctx)
 /* ------------------------------------------------------------------ the verbs */
 
 static int
-check(const struct pmx_transfer *t, bool push)
+transfer_check(const struct pmx_transfer *t, bool push)
 {
 	const uint32_t flags = PMX_AREA | PMX_ORDERED | PMX_EVENT | PMX_NOTIFY;
 
@@ -645,9 +645,9 @@ room_for(struct pmx_context *ctx, uint32_t places, uint32_t n)
 	return -EAGAIN;
 }
 
-/* Hold a transfer, which release() begins later. */
+/* Hold a transfer, which transfer_release() begins later. */
 static void
-hold(struct pmx_context *ctx, uint16_t place, uint8_t kind)
+transfer_hold(struct pmx_context *ctx, uint16_t place, uint8_t kind)
 {
 	struct transfer_note *n = &ctx->rma->transfers[place];
 
@@ -677,7 +677,7 @@ put_operands(struct pmx_context *ctx, uint16_t place, const struct pmx_atomic_tr
 }
 
 static int
-begin(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t kind,
+rma_transfer_begin(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t kind,
 	const struct pmx_atomic_transfer *atomic, pmx_transfer_id *id)
 {
 	struct client_rma *rma = ctx->rma;
@@ -715,7 +715,7 @@ begin(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t kind,
 	if (id != NULL)
 		*id = n->ended.uses << 16 | place;
 	if (must_hold(ctx, t, n->age, kind)) {
-		hold(ctx, place, kind);
+		transfer_hold(ctx, place, kind);
 	} else if (kind == TRANSFER_PULL && t->part != NULL && t->part->kind == PMX_PART_BITMAP) {
 		n->status = t->status;
 		if (n->status != NULL)
@@ -804,7 +804,7 @@ push_packed(struct pmx_context *ctx, const struct pmx_transfer *t, const struct 
 	} else {
 		runs_begin(&n->runs, t->part, t->local, t->len, within);
 		if (held) {
-			hold(ctx, place, TRANSFER_PACKED);
+			transfer_hold(ctx, place, TRANSFER_PACKED);
 		} else {
 			note_becomes(ctx, n, NOTE_PACKS);
 			pack_on(ctx, place);
@@ -817,7 +817,7 @@ push_packed(struct pmx_context *ctx, const struct pmx_transfer *t, const struct 
 int
 transfers_push_check(const struct pmx_transfer *t)
 {
-	return check(t, true);
+	return transfer_check(t, true);
 }
 
 int
@@ -838,7 +838,7 @@ transfers_push(struct pmx_context *ctx, const struct pmx_transfer *t, const stru
 	if (result != 0)
 		return result;
 	if (!packed)
-		return begin(ctx, t, TRANSFER_PUSH, NULL, id);
+		return rma_transfer_begin(ctx, t, TRANSFER_PUSH, NULL, id);
 	/* taking completions may have continued other transfers, which used places and slots */
 	if (!has_buffer(ctx) || rma->places_free == 0 || !slot_room(&ctx->sub, 2))
 		return -EAGAIN;
@@ -848,7 +848,7 @@ transfers_push(struct pmx_context *ctx, const struct pmx_transfer *t, const stru
 int
 pmx_push(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id *id)
 {
-	int result = check(t, true);
+	int result = transfer_check(t, true);
 
 	return result != 0 ? result : transfers_push(ctx, t, NULL, id);
 }
@@ -856,7 +856,7 @@ pmx_push(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id 
 int
 pmx_pull(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id *id)
 {
-	int result = check(t, false);
+	int result = transfer_check(t, false);
 
 	/* One that is split takes a place besides those of its parts. It must not take the last
 	 * one, or they could never begin. */
@@ -865,7 +865,7 @@ pmx_pull(struct pmx_context *ctx, const struct pmx_transfer *t, pmx_transfer_id 
 
 		result = room_for(ctx, several ? 2 : 1, 1);
 	}
-	return result != 0 ? result : begin(ctx, t, TRANSFER_PULL, NULL, id);
+	return result != 0 ? result : rma_transfer_begin(ctx, t, TRANSFER_PULL, NULL, id);
 }
 
 int
@@ -876,12 +876,12 @@ transfers_ask(struct pmx_context *ctx, const struct pmx_transfer *t, uint8_t kin
 
 	q.part = NULL;
 	q.local = &q;
-	int result = q.flags & PMX_NOTIFY ? -EINVAL : check(&q, false);
+	int result = q.flags & PMX_NOTIFY ? -EINVAL : transfer_check(&q, false);
 
 	q.local = NULL; /* it has no local memory, even while it is held */
 	if (result == 0)
 		result = room_for(ctx, 1, 1);
-	return result != 0 ? result : begin(ctx, &q, kind, atomic, id);
+	return result != 0 ? result : rma_transfer_begin(ctx, &q, kind, atomic, id);
 }
 
 int

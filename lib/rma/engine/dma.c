@@ -24,7 +24,7 @@
 
 /* Write the i-th name of a comma-separated list. Return false if there is none. */
 static bool
-name_of(const char *list, unsigned i, char *out, size_t size)
+dma_name_of(const char *list, unsigned i, char *out, size_t size)
 {
 	for (; i > 0; i--) {
 		list = strchr(list, ',');
@@ -51,7 +51,7 @@ dma_open(struct engine *e, char *error, size_t error_len)
 	char name[64];
 
 	d->device = -1;
-	if (!name_of(e->node->config.dma, e->lane, name, sizeof(name)))
+	if (!dma_name_of(e->node->config.dma, e->lane, name, sizeof(name)))
 		return 0;
 	int device = rte_dma_get_dev_id_by_name(name);
 
@@ -132,7 +132,7 @@ dma_queue(struct engine *e, struct channel *ch, const struct arrival *a)
 }
 
 static void
-finish(struct engine *e, struct dma_job *j)
+dma_finish(struct engine *e, struct dma_job *j)
 {
 	struct channel *ch = &e->node->channels[j->ctx];
 
@@ -160,7 +160,7 @@ dma_poll(struct engine *e)
 
 		if (j->copies && status[i++] != RTE_DMA_STATUS_SUCCESSFUL)
 			memcpy(j->to, j->a.msg.bytes, j->a.msg.len);
-		finish(e, j);
+		dma_finish(e, j);
 	}
 	return work;
 }

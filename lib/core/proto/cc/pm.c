@@ -23,7 +23,7 @@ grow(struct cc *c, uint32_t acked_bytes)
 }
 
 static void
-cut(struct cc *c, uint32_t now)
+pm_cut(struct cc *c, uint32_t now)
 {
 	c->window_bytes /= 2;
 	if (c->window_bytes < c->min_bytes)
@@ -49,14 +49,14 @@ pm_on_nack(struct cc *c, bool many, uint32_t srtt, uint32_t now)
 	(void)many;
 	if (now - c->last_cut < srtt)
 		return false;
-	cut(c, now);
+	pm_cut(c, now);
 	return true;
 }
 
 static bool
 pm_on_timeout(struct cc *c, uint32_t now)
 {
-	cut(c, now);
+	pm_cut(c, now);
 	return true;
 }
 
