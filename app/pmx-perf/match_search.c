@@ -174,7 +174,7 @@ empty_ns(struct perf_session *s, const struct perf_options *o)
 }
 
 static double
-clock_ns(void)
+clock_cost_ns(void)
 {
 	uint64_t start = rte_rdtsc();
 
@@ -287,7 +287,7 @@ depth_print(const struct perf_options *o, uint32_t n, double around, double reve
 static int
 depth_row(struct perf_session *s, const struct perf_options *o, uint32_t n, double *y)
 {
-	double tick = clock_ns(), around = empty_ns(s, o), drain = INFINITY, last = INFINITY,
+	double tick = clock_cost_ns(), around = empty_ns(s, o), drain = INFINITY, last = INFINITY,
 	       reverse = INFINITY;
 	const struct pmx_matched none = {.peer = o->to, .comm = 99};
 	int e = 0;
