@@ -55,7 +55,7 @@ cat >"$tree/app/pmx-ctl/trial.c" <<-'END'
 	#include "ctl.h"
 
 	int
-	show_trial(struct session *s, const struct options *o)
+	show_trial(struct ctl_session *s, const struct ctl_options *o)
 	{
 		(void)s;
 		(void)o;
@@ -65,7 +65,7 @@ cat >"$tree/app/pmx-ctl/trial.c" <<-'END'
 END
 edit app/pmx-ctl/main.c "${tab}{.name = \"drops\"," "${tab}{.name = \"trial\", .show = show_trial, .help = \"  trial            what a test adds\\n\"},
 ${tab}{.name = \"drops\"," &&
-	edit app/pmx-ctl/ctl.h "int show_drops(" "int show_trial(struct session *s, const struct options *o);
+	edit app/pmx-ctl/ctl.h "int show_drops(" "int show_trial(struct ctl_session *s, const struct ctl_options *o);
 int show_drops(" && edit app/meson.build "'pmx-ctl/topology.c'" "'pmx-ctl/topology.c', 'pmx-ctl/trial.c'" &&
 	printf '.TP\n.B trial\nWhat a test adds.\n' >>"$tree/doc/man/pmx-ctl.1"
 took command 5
