@@ -18,8 +18,10 @@ export SLURM_CONF=$dir/slurm.conf
 # Open MPI's components are those of this build
 export "${over_pmx[@]}"
 
-# in_host HOST COMMAND...: C is the host of the controller
-in_host() { ip netns exec "$tag$1" unshare -u sh -c 'hostname "$0"; exec "$@"' "host$1" "${@:2}"; }
+# in_host HOST COMMAND...: C is the host of the controller. A program, so that what `start` notes is the command itself
+in_host=$dir/in_host
+printf '#!/bin/bash\nexec ip netns exec "%s$1" unshare -u sh -c '"'hostname \"\$0\"; exec \"\$@\"'"' "host$1" "${@:2}"\n' "$tag" >"$in_host"
+chmod +x "$in_host"
 
 # ------------------------------------------------------------------ a cluster
 
@@ -78,11 +80,11 @@ start "$dir/munge.log" munged --foreground --force --socket="$dir/munge.socket" 
 wait_for 60 test -S "$dir/munge.socket" || { not_ok slurm_munged "" "$dir/munge.log"; exit 1; }
 primaries
 node1=$((${#pids[@]} - 1)) # the last that was started
-start "$dir/slurmctld.log" in_host C slurmctld -D -f "$SLURM_CONF"
+start "$dir/slurmctld.log" "$in_host" C slurmctld -D -f "$SLURM_CONF"
 for host in 0 1; do
-	start "$dir/slurmd.$host.log" in_host $host "$dir/with_cgroups" slurmd -D -N host$host -f "$SLURM_CONF"
+	start "$dir/slurmd.$host.log" "$in_host" $host "$dir/with_cgroups" slurmd -D -N host$host -f "$SLURM_CONF"
 done
-slurm() { in_host C timeout 120 "$@"; }
+slurm() { "$in_host" C timeout 120 "$@"; }
 state_is() { [ "$(slurm sinfo -h -n "$1" -o %T 2>&1)" = "$2" ]; }
 are_idle() { state_is host0,host1 idle; }
 wait_for 100 are_idle && ok slurm__nodes_are_idle || { not_ok slurm__nodes_are_idle "" "$dir/slurmctld.log"; exit 1; }
@@ -102,7 +104,7 @@ both_are() { job_is 0 "$1" "$2" && job_is 1 "$1" "$2"; }
 delivered() { "$build/app/pmx-ctl" --instance "${tag}0" stat --all | awk '$1 == "proto_messages_delivered" {print $2}'; }
 
 # in place of ssh; what it is asked to run is the hook, which each host has with another instance
-printf '#!/bin/bash\nhost=$1\nexec ip netns exec "%s${host#host}" unshare -u sh -c '"'hostname \"\$0\"; exec \"\$@\"'"' "$host" %s/hook "${@:3}"\n' "$tag" "$dir" >"$dir/rsh"
+printf '#!/bin/bash\nexec %s "${1#host}" %s/hook "${@:3}"\n' "$in_host" "$dir" >"$dir/rsh"
 chmod +x "$dir/rsh"
 
 # says NAME CODE PATTERN COMMAND...
@@ -113,7 +115,7 @@ says() {
 	[ $got -eq "$code" ] && grep -Eq "$pattern" "$dir/said" && ok "$name" || not_ok "$name" "exit code $got, not $code; or not $pattern" "$dir/said"
 }
 
-passes slurm__prolog_by_hand in_host 0 "$dir/hook" prolog
+passes slurm__prolog_by_hand "$in_host" 0 "$dir/hook" prolog
 says slurm__prolog_without_a_primary 1 'no pmx-dpdk answers here' env PATH="$build/app:$PATH" PMX_INSTANCE=nobody "$hook" prolog
 passes slurm__epilog_of_a_job_without_contexts env SLURM_JOB_ID=7 "$dir/rsh" host0 "$hook" epilog
 says slurm__wrong_arguments 2 'list.freeze.thaw JOBID' "$hook" freeze x
@@ -134,7 +136,7 @@ srun_job && number=$(sed -n 's/^slurm job //p' "$dir/job.log" | sort -u) && [ "$
 
 # begin NAME: figures that take a while, as job $job, of which both hosts have a rank
 begin() {
-	start "$dir/$1.log" in_host C timeout 280 srun --mpi=pmix -N2 -n2 "$dir/rank" "$build/test/mpi_figures" 0.2
+	start "$dir/$1.log" "$in_host" C timeout 280 srun --mpi=pmix -N2 -n2 "$dir/rank" "$build/test/mpi_figures" 0.2
 	running=$last
 	wait_for 60 has_job && wait_for 60 both_are "$job" runs || not_ok "slurm__${1}_runs" "" "$dir/$1.log"
 }
@@ -159,6 +161,6 @@ wait_for 60 is_gone && wait_for 60 are_idle && ok slurm__cancelled_contexts_are_
 [ -z "$(find "$dir"/tmp.host* -name 'slurm.*')" ] && ok slurm__nothing_stays_noted || not_ok slurm__nothing_stays_noted "$(ls "$dir"/tmp.host*)"
 
 end "${pids[node1]}"
-in_host C timeout 30 srun -N1 -w host1 true >"$dir/drained.log" 2>&1
+"$in_host" C timeout 30 srun -N1 -w host1 true >"$dir/drained.log" 2>&1
 state_is host1 drained && ok slurm__a_node_without_a_primary_is_drained || not_ok slurm__a_node_without_a_primary_is_drained "$(slurm sinfo -h -N -o '%n %T')" "$dir/drained.log"
 exit $failed
