@@ -184,11 +184,8 @@ is_memif(const struct rte_eth_dev_info *info)
 static bool
 comes_up(const struct ethdev *d)
 {
-	struct rte_eth_link link;
-
 	for (int ms = 0; ms < START_WAIT_MS; ms++) {
-		if (rte_eth_link_get_nowait(d->port, &link) == 0 &&
-			link.link_status == RTE_ETH_LINK_UP)
+		if (memif_lanes_up(d->lanes))
 			return true;
 		rte_delay_ms(1);
 	}

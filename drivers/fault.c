@@ -281,9 +281,6 @@ fault_rx(struct link *l, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
 
 	if (queue < l->tx_queues && f->queues[queue].held_count > 0)
 		flush_due(f, queue, fault_now(f));
-	/* Written only when it changes, because all engines read this cache line. */
-	if (unlikely(l->up != f->inner.up))
-		l->up = f->inner.up;
 	return f->inner.ops->rx(&f->inner, queue, bufs, n);
 }
 
@@ -455,6 +452,7 @@ fault_stats(struct link *l, struct link_stats *out)
 	uint16_t i;
 
 	f->inner.ops->stats(&f->inner, out);
+	/* Written only when it changes, because all engines read this cache line. */
 	if (l->up != f->inner.up)
 		l->up = f->inner.up;
 	for (i = 0; i < l->tx_queues; i++) {

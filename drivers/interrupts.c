@@ -24,6 +24,7 @@
 #include <rte_interrupts.h>
 #include <rte_log.h>
 
+#include "base/clock.h"
 #include "interrupts.h"
 
 #define PATIENCE_S 2 /* for a callback that is running */
@@ -84,12 +85,10 @@ can_call(void)
 static bool
 interrupts_hold(void)
 {
-	struct timespec until;
+	const struct timespec until = clock_moment(PATIENCE_S * 1000000);
 	int result = 0;
 	bool kept;
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += PATIENCE_S;
 	pthread_mutex_lock(&interrupts.lock);
 	if (interrupts.holders++ == 0)
 		result = can_call() ? eventfd_write(interrupts.call, 1) : -1;

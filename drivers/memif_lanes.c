@@ -57,8 +57,8 @@ memif_lanes_new(uint16_t port, uint16_t count)
 
 /* ------------------------------------------------------------------ waiting */
 
-static bool
-is_up(const struct memif_lanes *lanes)
+bool
+memif_lanes_up(const struct memif_lanes *lanes)
 {
 	struct rte_eth_link link;
 
@@ -71,7 +71,7 @@ memif_lane_sees_link(const struct memif_lanes *lanes, struct memif_lane *lane)
 {
 	const uint32_t downs = atomic_load(&lanes->downs);
 
-	if (!is_up(lanes))
+	if (!memif_lanes_up(lanes))
 		return false;
 	atomic_thread_fence(memory_order_acquire);
 	lane->downs = downs;
@@ -114,7 +114,7 @@ munmap_without_lanes(void *address, size_t length)
 {
 	pthread_mutex_lock(&ports.lock);
 	for (struct memif_lanes *lanes = ports.first; lanes != NULL; lanes = lanes->next) {
-		if (!is_up(lanes))
+		if (!memif_lanes_up(lanes))
 			memif_lanes_shut(lanes);
 	}
 	pthread_mutex_unlock(&ports.lock);

@@ -34,6 +34,8 @@ struct memif_lanes *memif_lanes_new(uint16_t port, uint16_t count);
 bool memif_lanes_add(struct memif_lanes *lanes);
 /* Free them; none of the lanes may be inside. */
 void memif_lanes_free(struct memif_lanes *lanes);
+/* Return whether the link of the lanes' port is up. */
+bool memif_lanes_up(const struct memif_lanes *lanes);
 /* Keep the lanes from calling the port until its link is up again, and wait for those that are
  * inside. Any thread but a lane's. */
 void memif_lanes_shut(struct memif_lanes *lanes);

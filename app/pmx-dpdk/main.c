@@ -29,10 +29,10 @@
 #include "interface.h"
 #include "interrupts.h"
 #include "log/log.h"
-#include "memif_socket.h"
 #include "node/check.h"
 #include "node/config_file.h"
 #include "node/keeper.h"
+#include "node/memif_socket.h"
 #include "node/node.h"
 #include "node/reload.h"
 #include "node/pollers.h"
@@ -278,7 +278,7 @@ start_eal(int argc, char **argv, const struct eal_arguments *given, const struct
 		args[n++] = lcores;
 	}
 	args[n] = NULL;
-	memif_sockets_clear(n, args);
+	node_memif_sockets_clear(n, args);
 	if (rte_eal_init(n, args) >= 0)
 		return 0;
 	fprintf(stderr,

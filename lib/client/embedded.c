@@ -25,7 +25,7 @@
 #include "client/say.h"
 #include "interrupts.h"
 #include "log/log.h"
-#include "memif_socket.h"
+#include "node/memif_socket.h"
 #include "node/node.h"
 
 #define CLOSE_PATIENCE_S 10
@@ -51,7 +51,7 @@ eal_start(struct pmx_node *n, const struct pmx_node_params *params, char *error,
 {
 	if (params->eal_argc <= 0)
 		return true;
-	memif_sockets_clear(params->eal_argc, params->eal_argv);
+	node_memif_sockets_clear(params->eal_argc, params->eal_argv);
 	sigset_t signals = signals_block();
 	const int started = rte_eal_init(params->eal_argc, params->eal_argv);
 

@@ -107,14 +107,6 @@ delivered() { "$build/app/pmx-ctl" --instance "${tag}0" stat --all | awk '$1 == 
 printf '#!/bin/bash\nexec %s "${1#host}" %s/hook "${@:3}"\n' "$in_host" "$dir" >"$dir/rsh"
 chmod +x "$dir/rsh"
 
-# says NAME CODE PATTERN COMMAND...
-says() {
-	local name=$1 code=$2 pattern=$3 got=0
-	shift 3
-	"$@" >"$dir/said" 2>&1 || got=$?
-	[ $got -eq "$code" ] && grep -Eq "$pattern" "$dir/said" && ok "$name" || not_ok "$name" "exit code $got, not $code; or not $pattern" "$dir/said"
-}
-
 passes slurm__prolog_by_hand "$in_host" 0 "$dir/hook" prolog
 says slurm__prolog_without_a_primary 1 'no pmx-dpdk answers here' env PATH="$build/app:$PATH" PMX_INSTANCE=nobody "$hook" prolog
 passes slurm__epilog_of_a_job_without_contexts env SLURM_JOB_ID=7 "$dir/rsh" host0 "$hook" epilog

@@ -86,6 +86,14 @@ passes() {
 	tail -20 "$log" | sed '/^#/!s/^/# /'
 }
 
+# says NAME CODE PATTERN COMMAND...: it ends with that code and prints the pattern
+says() {
+	local name=$1 code=$2 pattern=$3 got=0
+	shift 3
+	"$@" >"$dir/said" 2>&1 || got=$?
+	[ $got -eq "$code" ] && grep -Eq "$pattern" "$dir/said" && ok "$name" || not_ok "$name" "exit code $got, not $code; or not $pattern" "$dir/said"
+}
+
 # skip_all NAME WHY: nothing can be tested here
 skip_all() {
 	echo "ok $1 # SKIP $2"

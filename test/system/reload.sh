@@ -53,14 +53,6 @@ reload() {
 	[ "$try" -lt 20 ]
 }
 
-# says NAME CODE PATTERN COMMAND...
-says() {
-	local name=$1 code=$2 pattern=$3 got=0
-	shift 3
-	"$@" >"$dir/said" 2>&1 || got=$?
-	[ $got -eq "$code" ] && grep -Eq "$pattern" "$dir/said" && ok "$name" || not_ok "$name" "exit code $got, not $code; or not $pattern" "$dir/said"
-}
-
 peers() { "$ctl" --instance "${tag}0" --json peers | tr -d ' \n' | grep -o '"node":[0-9]*' | sort -t: -k2 -n | sed 's/.*://' | paste -sd' '; }
 
 for i in 0 1 2; do node $i $((port + i)); done

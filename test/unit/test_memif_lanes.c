@@ -28,7 +28,7 @@
 #include "import.h"
 #include "link.h"
 #include "memif_lanes.h"
-#include "memif_socket.h"
+#include "node/memif_socket.h"
 
 #define PARTINGS    300
 #define PATIENCE_US 20000000
@@ -119,11 +119,11 @@ clear_socket(const char *path)
 
 	snprintf(device, sizeof(device), "net_memif0,role=server,socket=%s,socket-abstract=no",
 		path);
-	memif_sockets_clear(3, arguments);
+	node_memif_sockets_clear(3, arguments);
 }
 
 static void
-memif_sockets_clear__removes_what_a_dead_server_left(void **state)
+node_memif_sockets_clear__removes_what_a_dead_server_left(void **state)
 {
 	char folder[] = "/tmp/pmx-memif.XXXXXX", file[64];
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -251,7 +251,7 @@ main(void)
 		cmocka_unit_test(memif_lanes_shut__waits_for_who_is_inside),
 		cmocka_unit_test(memif_lanes_shut__waits_for_no_further_turn),
 		cmocka_unit_test(import_replace__says_what_is_missing),
-		cmocka_unit_test(memif_sockets_clear__removes_what_a_dead_server_left),
+		cmocka_unit_test(node_memif_sockets_clear__removes_what_a_dead_server_left),
 		cmocka_unit_test(ethdev__lanes_poll_while_the_peer_goes),
 	};
 	char server[128], client[128];
