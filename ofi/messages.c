@@ -10,7 +10,6 @@
  *    is transmit-complete. It is match-complete when a receive has taken it (PMX_SYNC).
  */
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,7 +52,7 @@ send_general(struct endpoint *ep, struct pmx_matched *m, uint64_t flags, uint64_
 		/* others wait: they are given a chance first, and whoever sends faster than the
 		 * engine can is slowed down */
 		op_begin_waiting(ep, &ep->sends);
-		sched_yield();
+		pmx_progress(ep->ctx);
 	}
 	int result = ep->sends.head != NULL || comm_is_unnamed(m->comm) ? -EAGAIN : op_try(ep, op);
 

@@ -81,8 +81,12 @@ session_idle(struct perf_session *s)
 		return;
 	if (s->idle == PERF_SPIN)
 		return;
-	if (s->idle == PERF_YIELD || s->embedded) {
+	if (s->embedded) {
 		sched_yield();
+		return;
+	}
+	if (s->idle == PERF_YIELD) {
+		pmx_progress(s->ctx);
 		return;
 	}
 	/* only a millisecond, because we may be waiting for send buffers */

@@ -217,14 +217,15 @@ PMX_API int pmx_context_process(struct pmx_node *node, uint16_t context);
 /* --------------------------------------------------------------- contexts */
 
 /** Use of the CPU by a poll that finds nothing. This concerns pmx_receive(), pmx_receive_burst(),
- * pmx_test() and its variants. */
+ * pmx_test() and its variants, and pmx_progress(). */
 enum pmx_idle {
 	PMX_IDLE_AUTO = 0, /**< as the environment variable PMX_IDLE says (spin, yield); not set: as
 			    * the node does, i.e. YIELD unless its engine.idle is spin or pause */
 	PMX_IDLE_SPIN,     /**< returns at once: lowest latency, with a CPU of its own */
 	PMX_IDLE_YIELD,    /**< yields the CPU to other threads: at once if others ran at the last
 			    * yield, otherwise now and then to see whether they do (some 200 ns in
-			    * 32 polls) */
+			    * 256 polls); sleeps up to 50 us instead where another program wants
+			    * the CPU all the time, and a yield takes its whole time slice */
 };
 
 /** Most of pmx_context_params.open_wait_us: ten minutes. */
@@ -503,7 +504,8 @@ PMX_API int pmx_send_wait(struct pmx_context *ctx, int64_t timeout_us);
 /**
  * Let this library go on with what it does for the context: completions of sends, packing of
  * pushes, requests of groups; an embedded node is polled once. Every call on the context that looks
- * for something does so as well: this is for a program that has nothing to look for.
+ * for something does so as well: this is for a program that has nothing to look for, and each call
+ * yields the CPU unless the idle policy is to spin (enum pmx_idle).
  * @retval 0
  * @retval -EPIPE the engine is gone
  */

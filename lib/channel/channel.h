@@ -116,8 +116,8 @@ struct channel_shm {
 				       * the engine either */
 	_Atomic uint32_t state;       /* enum channel_state */
 	/* positions, each in a cache line of its own, so that the two sides share none */
-	_Alignas(64) _Atomic uint32_t engine_sleeps;   /* written by the engine: ring its
-							* doorbell */
+	_Alignas(64) _Atomic uint32_t engine_sleeps;   /* written by the engine: enum
+							* engine_sleep */
 	_Alignas(64) _Atomic uint32_t submissions_pos; /* written by the engine as consumer */
 	_Alignas(64) _Atomic uint32_t inline_done;     /* written by the engine: inline messages
 							* that ended since the channel was opened */
@@ -145,6 +145,14 @@ struct channel_shm {
 
 static_assert(offsetof(struct channel_shm, pins) == offsetof(struct channel_shm, paired) + 64,
 	"name lies where older versions have nothing");
+
+/* When a client must ring the engine's doorbell. */
+enum engine_sleep {
+	ENGINE_AWAKE = 0,
+	ENGINE_SLEEPS = 1, /* at once when it has submitted something */
+	ENGINE_NAPS = 2,   /* it wakes by itself within CONTENDED_NAP_US: only before it sleeps
+			    * too */
+};
 
 enum submission_op {
 	SUBMIT_SEND = 1,           /* a message; its first buffers */

@@ -252,9 +252,9 @@ ctx_gone(const struct pmx_context *ctx)
 /* send.c: the ID that a message will have. */
 pmx_send_id ctx_send_id(const struct pmx_context *ctx, const struct pmx_buffer *buf);
 
-/* Wake the engine if it sleeps. This is to be called after something was submitted. */
+/* Ring the engine's doorbell if it sleeps, or, with `naps`, if it naps. */
 static inline void
-ctx_doorbell(struct pmx_context *ctx)
+ctx_ring(struct pmx_context *ctx, bool naps)
 {
 	uint64_t one = 1;
 
@@ -263,10 +263,20 @@ ctx_doorbell(struct pmx_context *ctx)
 	/* full fence: the slot must be visible before the flag is read; pairs with
 	 * engine_sleep's */
 	atomic_thread_fence(memory_order_seq_cst);
-	if (atomic_load_explicit(&ctx->shm->engine_sleeps, memory_order_relaxed) &&
+	const uint32_t sleeps = atomic_load_explicit(&ctx->shm->engine_sleeps,
+		memory_order_relaxed);
+
+	if ((sleeps == ENGINE_SLEEPS || (naps && sleeps == ENGINE_NAPS)) &&
 		write(ctx->doorbell, &one, sizeof(one)) < 0 && errno == EBADF)
 		ctx->engine_may_sleep = false;
 	STEP();
+}
+
+/* Wake the engine if it sleeps. This is to be called after something was submitted. */
+static inline void
+ctx_doorbell(struct pmx_context *ctx)
+{
+	ctx_ring(ctx, false);
 }
 
 /* context.c: makes the private side of an opened channel. Takes the descriptors over, even if it
@@ -287,7 +297,15 @@ bool ctx_services_event(struct pmx_context *ctx, struct pmx_event *event);
 /* Submit the gathered bulk buffers to the engine, as many as the ring has room for. */
 void ctx_flush_releases(struct pmx_context *ctx);
 /* Switch receiving from kept messages to the channel's own ring. */
-void ctx_take_ring(struct pmx_context *ctx);
+static inline void
+ctx_take_ring(struct pmx_context *ctx)
+{
+	ctx->unread = false;
+	ctx->lhs = ctx->next_lhs;
+	ctx->lhs_published = 0;
+	ctx->lhs_publish = ctx->shm->lhs_room / 8 ? ctx->shm->lhs_room / 8 : 1;
+}
+
 void ctx_completions(struct pmx_context *ctx);
 /* Do one step of waiting: run the embedded engine, or yield the CPU. */
 void ctx_wait(struct pmx_context *ctx);
@@ -295,11 +313,19 @@ void ctx_wait(struct pmx_context *ctx);
 int ctx_send_result(const struct pmx_context *ctx, pmx_send_id id);
 /* Do what is due while there is nothing to receive. Return 0, or -EPIPE if the engine is gone. */
 int ctx_idle(struct pmx_context *ctx);
+/* yield.c: give the CPU to others from within a call that waits: by a yield, or by a short sleep
+ * where one takes too long (base/contended.h). Nothing of the context is touched. */
+void ctx_pause(struct pmx_context *ctx);
+/* Do so in a call of the application that found nothing, if the context's policy says so: the sleep
+ * ends when something comes. */
+void ctx_step_aside(struct pmx_context *ctx);
 /* Note that this thread has found what it polled for. */
 void ctx_not_idle(void);
-/* Yield the CPU if the context's policy says so. This is to be called when a poll of the
- * application found nothing. */
+/* Count a poll of the application that found nothing: ctx_step_aside(), at once if others run, or
+ * now and then. */
 void ctx_yield(struct pmx_context *ctx);
+/* select.c: sleep until something comes, for so many microseconds (below a second) at most. */
+void ctx_nap(struct pmx_context *ctx, unsigned us);
 /* Wait as ctx_wait() does, but sleep if that is possible, at most until `deadline`
  * (base/clock.h). */
 void ctx_sleep(struct pmx_context *ctx, int64_t deadline);

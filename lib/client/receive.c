@@ -1,50 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Receiving. As in send.c: no system call except for the doorbell of a sleeping engine and
- * sched_yield() after polls that find nothing; no lock, no allocation, nothing shared but the
+ * those of yield.c after polls that find nothing; no lock, no allocation, nothing shared but the
  * rings.
  *
- * Design notes
- * 1. Short messages are copied out of their LHS entry (one cache line) at once, so an entry is free
+ * Short messages are copied out of their LHS entry (one cache line) at once, so an entry is free
  *    for the engine as soon as the message is received.
- * 2. Bulk buffers are given back up to 14 in one submission; at the latest when the application
- *    finds nothing to receive, or sleeps. The list has a place for each buffer that the application
- *    may hold, so giving one back never waits for the engine.
  */
 #include <errno.h>
-#include <sched.h>
-#include <time.h>
 
-#include "base/clock.h"
 #include "client/client.h"
-
-#define YIELD_EVERY 256 /* empty polls between yields, when nobody else ran at the last one */
-/* a yield that took longer let others run; without any it takes 200 to 500 ns */
-#define CROWDED_NS  1500
 
 static inline uint8_t *
 at(const struct pmx_context *ctx, int64_t off)
 {
 	return (uint8_t *)ctx->shm + off;
-}
-
-void
-ctx_flush_releases(struct pmx_context *ctx)
-{
-	if (ctx->release_count == 0 || !slot_room(&ctx->sub, 1))
-		return;
-	do {
-		struct submission *s = (struct submission *)slot_at(&ctx->sub, ctx->sub.pos)->body;
-		uint32_t n = ctx->release_count < SUBMIT_RELEASE_BUFS ? ctx->release_count
-								      : SUBMIT_RELEASE_BUFS;
-
-		ctx->release_count -= n;
-		s->op = SUBMIT_RELEASE;
-		s->count = (uint16_t)n;
-		memcpy(s->release, ctx->release + ctx->release_count, n * sizeof(ctx->release[0]));
-		slot_publish(&ctx->sub, ctx->sub.pos++);
-	} while (unlikely(ctx->release_count != 0 && slot_room(&ctx->sub, 1)));
-	ctx_doorbell(ctx);
 }
 
 static inline void
@@ -87,45 +57,6 @@ publish_position(struct pmx_context *ctx)
 	ctx->pairs_turn = ctx->pairs != NULL;
 }
 
-void
-ctx_take_ring(struct pmx_context *ctx)
-{
-	ctx->unread = false;
-	ctx->lhs = ctx->next_lhs;
-	ctx->lhs_published = 0;
-	ctx->lhs_publish = ctx->shm->lhs_room / 8 ? ctx->shm->lhs_room / 8 : 1;
-}
-
-/* Statistics of this thread's recent polls, over all contexts. */
-static _Thread_local struct {
-	uint32_t empty; /* empty polls since it yielded, or took a message past an engine: such
-			 * answers come sooner than a yield would take */
-	bool crowded;   /* others ran when it last yielded */
-} thread;
-
-/* PM/UDP (IPSJ 1999) section 3: a library that polls yields the CPU where others need it. Where
- * others run, this yields after one empty poll of each context; otherwise only every 256 polls
- * more, to save system calls. */
-void
-ctx_yield(struct pmx_context *ctx)
-{
-	uint32_t turn = atomic_load_explicit(&ctx->node->context_count, memory_order_relaxed);
-
-	if (!ctx->yields || ++thread.empty < (thread.crowded ? turn : turn + YIELD_EVERY))
-		return;
-	const int64_t before = clock_ns();
-
-	sched_yield();
-	thread.empty = 0;
-	thread.crowded = clock_ns() - before > CROWDED_NS;
-}
-
-void
-ctx_not_idle(void)
-{
-	thread.empty = 0;
-}
-
 int
 ctx_idle(struct pmx_context *ctx)
 {
@@ -134,7 +65,7 @@ ctx_idle(struct pmx_context *ctx)
 	if (unlikely(ctx->unread) && lhs_peek(&ctx->lhs) == NULL)
 		ctx_take_ring(ctx);
 	if (unlikely(ctx->node->polls) && ctx->node->way->poll(ctx->node) != 0)
-		thread.empty = 0;
+		ctx_not_idle();
 	/* a full completion ring would keep the engine awake */
 	ctx_completions(ctx);
 	return unlikely(ctx_gone(ctx)) ? -EPIPE : 0;
@@ -228,56 +159,6 @@ pmx_receive_burst(struct pmx_context *ctx, struct pmx_message *msgs, unsigned n)
 	ctx->stat.received += k;
 	publish_position(ctx);
 	return (int)k;
-}
-
-static APART void
-release_checked(struct pmx_context *ctx, uint32_t bulk)
-{
-	/* if the list is full, the application gave some back twice, which the engine would
-	 * refuse */
-	if (ctx->release_count < ctx->release_room)
-		ctx->release[ctx->release_count++] = bulk;
-	if (ctx->release_count >= ctx->release_most)
-		ctx_flush_releases(ctx);
-}
-
-static inline void
-receive_release(struct pmx_context *ctx, uint32_t bulk)
-{
-	if (unlikely(ctx->release_count + 1 >= ctx->release_most))
-		release_checked(ctx, bulk);
-	else
-		ctx->release[ctx->release_count++] = bulk;
-}
-
-/* Give back a message that does not lie in this channel's buffers. */
-static APART void
-release_other(struct pmx_context *ctx, struct pmx_message *msg)
-{
-	if (ctx->plain != NULL)
-		ctx->aside->give_back(ctx, msg);
-	msg->bulk = LHS_NO_BULK;
-}
-
-void
-pmx_release_receive_buffer(struct pmx_context *ctx, struct pmx_message *msg)
-{
-	uint32_t bulk = msg->bulk;
-
-	if (bulk == LHS_NO_BULK)
-		return;
-	if (unlikely(((bulk ^ ctx->life) & BULK_LIFE_MASK) != 0)) {
-		release_other(ctx, msg);
-		return;
-	}
-	msg->bulk = LHS_NO_BULK;
-	receive_release(ctx, bulk & ~BULK_LIFE_MASK);
-}
-
-void
-ctx_release(struct pmx_context *ctx, uint32_t bulk)
-{
-	receive_release(ctx, bulk);
 }
 
 const void *

@@ -26,10 +26,17 @@
 enum idle_policy {
 	IDLE_SPIN,     /* never yields the CPU */
 	IDLE_PAUSE,    /* pause instruction: spares the sibling thread */
-	IDLE_YIELD,    /* sched_yield at the first empty poll */
+	IDLE_YIELD,    /* sched_yield at the first empty poll; nap on a contended CPU */
 	IDLE_ADAPTIVE, /* yield at first, sleep when nothing came for engine.idle_us */
 	IDLE_SLEEP,    /* sleep at the first empty poll */
 };
+
+/* Return whether lanes share their CPUs: they may sleep or nap, and clients yield too. */
+static inline bool
+idle_shares(enum idle_policy idle)
+{
+	return idle != IDLE_SPIN && idle != IDLE_PAUSE;
+}
 
 enum direct_by {
 	DIRECT_USER, /* thin clients of one user may share memory */

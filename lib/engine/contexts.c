@@ -160,8 +160,8 @@ join_ends(struct node *n, struct channel *ch)
 	shm->pin_entries = n->config.pin_entries;
 	shm->pin_cache = n->config.pin_cache;
 	shm->pin_watch = n->config.pin_watch;
-	shm->yields = n->config.idle != IDLE_SPIN && n->config.idle != IDLE_PAUSE;
-	shm->engine_may_sleep = n->config.idle == IDLE_ADAPTIVE || n->config.idle == IDLE_SLEEP;
+	shm->yields = idle_shares(n->config.idle);
+	shm->engine_may_sleep = shm->yields;
 }
 
 /* Switch the channel to a thin client's region and eventfds, or back to the node's own if t is
@@ -319,6 +319,8 @@ contexts_open_context(struct engine *e, struct command *cmd)
 	cmd->generation = ch->generation;
 	ch->parks = cmd->parked;
 	ch->state = CHANNEL_OPEN;
+	/* its process was a computation until now */
+	e->contended = (struct contended){0};
 	turns_add(e, ch);
 	open_inlet(e, &ch->plain);
 	open_inlet(e, &ch->matched);

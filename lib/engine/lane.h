@@ -25,6 +25,7 @@
 #include <rte_mbuf.h>
 #include <rte_ring.h>
 
+#include "base/contended.h"
 #include "channel/channel.h"
 #include "config/config.h"
 #include "engine/service.h"
@@ -442,6 +443,7 @@ struct engine {
 	int sleep_fd;        /* epoll of that doorbell, the channels' doorbells, and the links */
 	bool links_wake;     /* every link has a descriptor */
 	uint64_t idle_since;
+	struct contended contended;
 	uint64_t housekeeping_at; /* tsc of the next local_housekeep */
 	bool tx_waiting;          /* frames wait in txq */
 	uint32_t straight;        /* ... that came there without proto_tx since they were flushed */

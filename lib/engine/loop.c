@@ -10,10 +10,10 @@
  *    turn before.
  * 2. Idling costs either latency or CPU that others could use. spin and pause keep the core; yield
  *    gives it away at the first empty poll (measurements: spinning first is what hurts where cores
- *    are shared); adaptive yields until nothing came for idle_us, then sleeps; sleep sleeps at
- *    once. With yield, a poll that moved little gives the CPU away too: the process that is to
- *    answer may share it, and an empty poll before that would cost 1/20 of a round trip
- *    (doc/performance.md).
+ *    are shared); adaptive yields until nothing came for idle_us, then sleeps, and naps instead of
+ *    yielding on a contended core (base/contended.h); sleep sleeps at once. With yield, a poll that
+ *    moved little gives the CPU away too: the process that is to answer may share it, and an empty
+ *    poll before that would cost 1/20 of a round trip (doc/performance.md).
  * 3. Before it sleeps, the lane sets engine_sleeps in its busy channels, fences, and looks at them
  *    once more: a submission is then either seen, or its client rings the doorbell. In idle ones it
  *    is set already (turns.h).
@@ -30,6 +30,7 @@
 #include <rte_cycles.h>
 #include <rte_pause.h>
 
+#include "base/contended.h"
 #include "engine/complete.h"
 #include "engine/contexts.h"
 #include "engine/deliver.h"
@@ -46,6 +47,7 @@
 
 #define LITTLE_WORK 3  /* frames, submissions, completions */
 #define BELLS       64 /* that the lane hears at once */
+#define SLEEP_US    100000
 
 /* Look for room in the channel's rings, whose entries run short: what its client has read may be
  * written again. */
@@ -327,9 +329,9 @@ anything_submitted(const struct engine *e)
 }
 
 static void
-announce_sleep(struct engine *e, uint32_t sleeps)
+announce_sleep(struct engine *e, enum engine_sleep sleeps)
 {
-	atomic_store_explicit(&e->sleeps, sleeps != 0, memory_order_relaxed);
+	atomic_store_explicit(&e->sleeps, sleeps != ENGINE_AWAKE, memory_order_relaxed);
 	for (unsigned i = 0; i < e->busy_count; i++)
 		atomic_store_explicit(&e->open[i]->shm->engine_sleeps, sleeps,
 			memory_order_relaxed);
@@ -365,7 +367,7 @@ time_to_sleep(struct engine *e, uint64_t idle_us)
 	uint64_t deadline = proto_deadline(e->proto), services = services_deadline(e);
 	const uint64_t rails = e->rails != NULL ? e->rails->at : UINT64_MAX;
 	uint64_t now = rte_rdtsc();
-	int64_t us = 100000;
+	int64_t us = SLEEP_US;
 
 	deadline = deadline < services ? deadline : services;
 	deadline = deadline < rails ? deadline : rails;
@@ -378,18 +380,22 @@ time_to_sleep(struct engine *e, uint64_t idle_us)
 
 		us = us < poll_us ? us : poll_us;
 	}
-	return us < 100000 ? us : 100000;
+	return us < SLEEP_US ? us : SLEEP_US;
 }
 
+/* Sleep until something comes, or is due; or nap, whatever there is to poll for. */
 static void
-engine_sleep(struct engine *e, uint64_t idle_us)
+engine_sleep(struct engine *e, uint64_t idle_us, enum engine_sleep how)
 {
 	struct epoll_event events[BELLS];
+	const int64_t most_us = how == ENGINE_NAPS ? CONTENDED_NAP_US : SLEEP_US;
 	int rung = 0;
 
-	if (e->lingering_count || e->tx_waiting || services_awake(e))
+	if (how == ENGINE_SLEEPS && (e->lingering_count || e->tx_waiting || services_awake(e)))
 		return;
 	int64_t us = time_to_sleep(e, idle_us);
+
+	us = us < most_us ? us : most_us;
 
 	if ((e->local_waiting || e->expires) && us > 1000)
 		us = 1000; /* local_housekeep, withdraw_expired */
@@ -398,7 +404,7 @@ engine_sleep(struct engine *e, uint64_t idle_us)
 
 	if (us < 20)
 		return;
-	announce_sleep(e, 1);
+	announce_sleep(e, how);
 	/* full fence: the flag must be visible before the last look; pairs with pmx_send's */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!anything_submitted(e)) {
@@ -407,38 +413,42 @@ engine_sleep(struct engine *e, uint64_t idle_us)
 		ENGINE_COUNT(e, sleeps);
 		rung = epoll_pwait2(e->sleep_fd, events, BELLS, &t, NULL);
 	}
-	announce_sleep(e, 0);
+	announce_sleep(e, ENGINE_AWAKE);
 	hear_bells(e, events, rung); /* more of them wake the lane again */
 	e->due_at = 0;
+}
+
+static void
+engine_yield(struct engine *e)
+{
+	sched_yield();
+	contended_learn(&e->contended, e->now, rte_rdtsc(), rte_get_tsc_hz() / 1000000);
 }
 
 /* Called after an empty poll. */
 static void
 engine_idle(struct engine *e)
 {
+	const struct config *c = &e->node->config;
+	const bool contended = is_contended(&e->contended, e->now);
 	uint64_t idle_us;
 
 	ENGINE_COUNT(e, idle_polls);
-	switch ((enum idle_policy)e->node->config.idle) {
-	case IDLE_SPIN:
-		break;
-	case IDLE_PAUSE:
-		rte_pause();
-		break;
-	case IDLE_YIELD:
-		sched_yield();
-		break;
-	case IDLE_ADAPTIVE:
-	case IDLE_SLEEP:
-		if (e->idle_since == 0)
-			e->idle_since = e->now;
-		idle_us = (e->now - e->idle_since) * 1000000 / rte_get_tsc_hz();
-		if (e->node->config.idle == IDLE_ADAPTIVE && idle_us < e->node->config.idle_us)
-			sched_yield();
-		else
-			engine_sleep(e, idle_us);
-		break;
+	if (!idle_shares(c->idle)) {
+		if (c->idle == IDLE_PAUSE)
+			rte_pause();
+		return;
 	}
+	if (e->idle_since == 0)
+		e->idle_since = e->now;
+	idle_us = (e->now - e->idle_since) * 1000000 / rte_get_tsc_hz();
+	if (c->idle == IDLE_SLEEP ||
+		((c->idle == IDLE_ADAPTIVE || contended) && idle_us >= c->idle_us))
+		engine_sleep(e, idle_us, ENGINE_SLEEPS);
+	else if (contended)
+		engine_sleep(e, idle_us, ENGINE_NAPS);
+	else
+		engine_yield(e);
 }
 
 void
@@ -452,7 +462,8 @@ engine_run(struct engine *e)
 			continue;
 		}
 		e->idle_since = 0;
-		if (work <= LITTLE_WORK && e->node->config.idle == IDLE_YIELD)
-			sched_yield();
+		if (work <= LITTLE_WORK && e->node->config.idle == IDLE_YIELD &&
+			!is_contended(&e->contended, e->now))
+			engine_yield(e);
 	}
 }

@@ -43,7 +43,7 @@ turns_busy(struct engine *e, struct channel *ch)
 	if (likely(ch->place < e->busy_count))
 		return;
 	turns_swap(e, ch->place, e->busy_count++);
-	atomic_store_explicit(&ch->shm->engine_sleeps, 0, memory_order_relaxed);
+	atomic_store_explicit(&ch->shm->engine_sleeps, ENGINE_AWAKE, memory_order_relaxed);
 }
 
 /* Make a busy channel an idle one, unless it has submitted something just now. */
@@ -51,7 +51,7 @@ static inline void
 turns_idle(struct engine *e, struct channel *ch)
 {
 	turns_swap(e, ch->place, --e->busy_count);
-	atomic_store_explicit(&ch->shm->engine_sleeps, 1, memory_order_relaxed);
+	atomic_store_explicit(&ch->shm->engine_sleeps, ENGINE_SLEEPS, memory_order_relaxed);
 	/* full fence: either its client sees the flag, or the lane the submission; pairs with
 	 * ctx_doorbell's */
 	atomic_thread_fence(memory_order_seq_cst);

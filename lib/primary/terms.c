@@ -22,8 +22,7 @@ takeover_terms(const struct node *n)
 {
 	const struct config *c = &n->config;
 	const uint32_t forms[] = {CHANNEL_ABI, sizeof(struct head), sizeof(struct saved_channel),
-		c->idle == IDLE_ADAPTIVE || c->idle == IDLE_SLEEP, n->frag_len, proto_form(),
-		node_config_core(c).links};
+		idle_shares(c->idle), n->frag_len, proto_form(), node_config_core(c).links};
 	uint64_t hash = 0xCBF29CE484222325u;
 
 	mix(&hash, PMX_VERSION, sizeof(PMX_VERSION));

@@ -670,7 +670,7 @@ CLAIMS = [
     ("doc/guide/mpi.md", r"up to (?P<v>\d+) pieces", "ofi/provider.h:OFI_IOV_MAX"),
     ("doc/guide/mpi.md", r"double, up to (?P<v>\d+) bytes at once", "ofi/provider.h:OFI_ATOMIC_MAX"),
     ("doc/guide/mpi.md", r"that number, modulo (?P<v>\d+)", "ofi/provider.h:OFI_CONTEXTS"),
-    ("doc/guide/cpus.md", r"otherwise in one of (?P<v>\d+) polls", "lib/client/receive.c:YIELD_EVERY"),
+    ("doc/guide/cpus.md", r"otherwise in one of (?P<v>\d+) polls", "lib/client/yield.c:YIELD_EVERY"),
     ("*", r"after the first (?P<v>\d+) to each other", "lib/client/pairs.c:ASK_AFTER"),
     ("doc/internals/shared-memory.md", r"After (?P<v>\d+) messages to a context", "lib/client/pairs.c:ASK_AFTER"),
     ("doc/internals/shared-memory.md", r"as it has (?P<v>\d+) KiB\)", "lib/client/pairs.h:PAIR_EAGER >> 10"),

@@ -6,6 +6,8 @@
 cpus=$(nproc)
 for i in 0 1; do
 	node_ini $i <<-END
+		[engine]
+		idle = adaptive
 		[limits]
 		contexts = 16
 	END

@@ -45,7 +45,7 @@ for how in epoll wait; do
 		read -r slept looked < <(echo "$(counters $i) ${were[i]}" | awk '{print $1 - $3, $2 - $4}')
 		told="it slept $slept times, looked in vain $looked times, and used $used ticks of CPU"
 		# one that is late finds several events at once; one that never sleeps looks millions of times
-		if [ "$slept" -ge $((rounds / 2)) ] && [ "$looked" -le $((2000 * slept + 20000)) ] && [ "$used" -le $((30 + rounds)) ]; then
+		if [ "$slept" -ge $((rounds / 2)) ] && [ "$looked" -le $((10000 * slept)) ] && [ "$used" -le $((30 + rounds)) ]; then
 			ok "sleepers_${how}__primary_${i}_sleeps"
 		else
 			not_ok "sleepers_${how}__primary_${i}_sleeps" "$told"

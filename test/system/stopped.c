@@ -29,14 +29,23 @@
 
 static struct pmx_node *node;
 static struct pmx_context *ctx;
-static unsigned yields;
+static unsigned yields, naps;
 
-/* The one that the library calls. */
+/* Those that the library calls. */
 int
 sched_yield(void)
 {
 	yields++;
 	return (int)syscall(SYS_sched_yield);
+}
+
+int
+ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
+{
+	struct timespec left = *timeout;
+
+	naps++;
+	return (int)syscall(SYS_ppoll, fds, n, &left, mask, _NSIG / 8);
 }
 
 static bool
@@ -156,12 +165,12 @@ poll_on(void)
 	unsigned polls = 0;
 
 	say("ready");
-	yields = 0;
+	yields = naps = 0;
 	while (++polls < POLLS || polls % 256 != 0 || !line_came()) {
 		if (pmx_receive(ctx, &m) == 1)
 			pmx_release_receive_buffer(ctx, &m);
 	}
-	printf("polls %u yields %u\n", polls, yields);
+	printf("polls %u yields %u naps %u\n", polls, yields, naps);
 	return 0;
 }
 
