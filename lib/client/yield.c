@@ -40,7 +40,7 @@ yielded(void)
 	const uint64_t after = (uint64_t)clock_ns();
 
 	thread.crowded = after - before > CROWDED_NS;
-	contended_learn(&thread.contended, before, after, 1000);
+	contended_yielded(&thread.contended, before, after, 1000);
 	return true;
 }
 

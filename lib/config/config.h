@@ -22,6 +22,7 @@
 #define CONFIG_LANES_MAX  16
 #define CONFIG_RANGES_MAX 8
 #define CONFIG_IDS_MAX    8
+#define CONFIG_AUTO       UINT32_MAX
 
 enum idle_policy {
 	IDLE_SPIN,     /* never yields the CPU */

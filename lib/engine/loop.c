@@ -422,7 +422,7 @@ static void
 engine_yield(struct engine *e)
 {
 	sched_yield();
-	contended_learn(&e->contended, e->now, rte_rdtsc(), rte_get_tsc_hz() / 1000000);
+	contended_yielded(&e->contended, e->now, rte_rdtsc(), rte_get_tsc_hz() / 1000000);
 }
 
 /* Called after an empty poll. */

@@ -51,7 +51,7 @@ set_number(const struct config_reader *r, const struct config_key *k, const char
 	unsigned long long v = strtoull(value, &end, 0);
 
 	if (k->kind == KIND_AUTO && strcmp(value, "auto") == 0) {
-		*(uint32_t *)at = 0;
+		*(uint32_t *)at = k->min == 0 ? CONFIG_AUTO : 0;
 		return 0;
 	}
 	if (errno || end == value || *end || *value == '-' || v < k->min || v > k->max)

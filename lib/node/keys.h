@@ -17,7 +17,7 @@ enum value_kind {
 	KIND_TEXT,
 	KIND_NAME,    /* name of an instance, which is a part of paths (lib/channel/instance.h) */
 	KIND_NETWORK, /* own IPv4 address, with or without the length of its network's prefix */
-	KIND_AUTO,    /* U32, or auto, stored as 0 */
+	KIND_AUTO,    /* U32, or auto, stored as 0, where that is a number as CONFIG_AUTO */
 };
 
 struct config_key {

@@ -26,6 +26,10 @@
  * one less */
 #define ACK_EVERY      32
 #define ACK_EVERY_SLOW 64
+/* proto.share_target_us = auto: a burst that the kernel takes at once waits for itself, and for its
+ * receiver's turn on a CPU */
+#define SHARE_US       4
+#define SHARE_US_SLOW  200
 
 uint32_t
 node_config_link_buffers(const struct config *c)
@@ -192,6 +196,8 @@ node_config_core(const struct config *c)
 	p.payload_max = config_payload_max(c);
 	if (p.ack_every == 0)
 		p.ack_every = has_slow_link(c) ? ACK_EVERY_SLOW : ACK_EVERY;
+	if (p.share_target_us == CONFIG_AUTO)
+		p.share_target_us = has_slow_link(c) ? SHARE_US_SLOW : SHARE_US;
 	p.links = config_link_count(c);
 	p.probes = 3;
 	p.lanes = (uint8_t)c->lanes;

@@ -35,6 +35,7 @@ for ((i = 0; i <= most; i++)); do
 	ip -n "$tag$i" addr add "10.78.0.$((i + 1))/24" dev "e$i"
 	ip netns exec "$tag$i" sysctl -qw net.ipv6.conf.all.disable_ipv6=1 2>/dev/null
 	ip -n "$tag$i" link set "e$i" up
+	macs[i]=$(ip -n "$tag$i" -br link show "e$i" | awk '{print $3}') # what the bridge does not know it sends to all
 	ip -n "${tag}sw" link set "p$i" master sw0
 	ip -n "${tag}sw" link set "p$i" up
 	loses $i "e$i"
@@ -81,10 +82,10 @@ pmx() { # LINK PEERS SIZE
 		link="driver = udp\nlisten = 10.78.0.$((i + 1)):7000" eal=()
 		[ "$1" = udp ] || link="driver = ethdev\nport = net_af_packet0" eal=("--vdev=net_af_packet0,iface=e$i")
 		{
-			printf '[node]\nid = %s\nname = %s\n[engine]\nidle = adaptive\n[link 0]\n%b\n[limits]\nmbufs = %s\ncontexts = 20\n[nodes]\n' \
+			printf '[node]\nid = %s\nname = %s\n[engine]\nidle = '"${IDLE:-adaptive}"'\n[link 0]\n%b\n[limits]\nmbufs = %s\ncontexts = 20\n'"${PROTO:+[proto]\n$PROTO\n}"'[nodes]\n' \
 				"$i" "$tag$i" "$link" $((i == 0 ? 32768 : 8192))
 			for ((k = 0; k <= n; k++)); do
-				[ "$1" = udp ] && echo "$k = 10.78.0.$((k + 1)):7000" || echo "$k = auto"
+				[ "$1" = udp ] && echo "$k = 10.78.0.$((k + 1)):7000" || echo "$k = ${macs[k]}"
 			done
 		} >"$dir/$i.ini"
 		start "$dir/d$i.log" ip netns exec "$tag$i" "$dpdk" -l $((i % 2)) -m $((i == 0 ? 160 : 64)) --no-pci --log-level='*:error' ${eal[@]+"${eal[@]}"} -- "$dir/$i.ini"

@@ -97,6 +97,17 @@ contended__short_yields_end_it(void **state)
 	assert_int_equal(yielded(&c, now, LONG), 0);
 }
 
+static void
+contended__runnable_ones_are_counted(void **state)
+{
+	(void)state;
+	assert_int_equal(contended_runnable("0.00 0.01 0.05 3/93 1234\n"), 3);
+	assert_int_equal(contended_runnable("12.50 10.01 9.05 412/1093 65534\n"), 412);
+	assert_int_equal(contended_runnable(""), 0);
+	assert_int_equal(contended_runnable("1 2"), 0);
+	assert_int_equal(contended_runnable("1 2 3 what"), 0);
+}
+
 int
 main(void)
 {
@@ -106,6 +117,7 @@ main(void)
 		cmocka_unit_test(contended__long_yields_that_take_half_of_the_time_do),
 		cmocka_unit_test(contended__the_while_doubles_up_to_a_bound),
 		cmocka_unit_test(contended__short_yields_end_it),
+		cmocka_unit_test(contended__runnable_ones_are_counted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
