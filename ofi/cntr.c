@@ -83,7 +83,8 @@ cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout_ms)
 			return -FI_EAVAIL;
 		if (now_ns() >= end)
 			return -FI_ETIMEDOUT;
-		sched_yield();
+		if (c->endpoints.count == 0) /* none whose polls yield */
+			sched_yield();
 	}
 	return 0;
 }

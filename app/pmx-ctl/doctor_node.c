@@ -173,7 +173,9 @@ static const struct {
 	{"drop_checksum", "check cable and port, or link.fault if it is a test"},
 	{"drop_inbox", "fewer engine.lanes, or contexts spread evenly over lanes"},
 	{"drop_version", "the same version of pmx-dpdk on all nodes"},
-	{"drop_not_mine", "the same [nodes] on all nodes"},
+	{"drop_not_mine",
+		"the same [nodes] on all nodes; on a switch MAC addresses in it, since it sends "
+		"those of auto to everybody"},
 	{"drop_no_node", "raise limits.nodes, the same on all nodes"},
 	{"drop_stranger", "add that node to [nodes], if it belongs there"},
 	{"drop_no_path", "raise limits.peers"},

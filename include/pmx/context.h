@@ -224,8 +224,9 @@ enum pmx_idle {
 	PMX_IDLE_SPIN,     /**< returns at once: lowest latency, with a CPU of its own */
 	PMX_IDLE_YIELD,    /**< yields the CPU to other threads: at once if others ran at the last
 			    * yield, otherwise now and then to see whether they do (some 200 ns in
-			    * 256 polls); sleeps up to 50 us instead where another program wants
-			    * the CPU all the time, and a yield takes its whole time slice */
+			    * 256 polls); sleeps shortly instead, 1 ms at most, where another
+			    * program wants the CPU all the time, and a yield takes its whole time
+			    * slice */
 };
 
 /** Most of pmx_context_params.open_wait_us: ten minutes. */

@@ -215,6 +215,8 @@ struct pmx_context {
 	void *past; /* mapping of the previous life: messages in it may still be read */
 	uint64_t past_bytes;
 	bool engine_may_sleep, selects;
+	bool armed;            /* between pmx_before_select and pmx_after_select */
+	uint32_t rung;         /* positions at the last ctx_ring_before_sleep */
 	bool yields;           /* polls that find nothing give the CPU away */
 	enum pmx_idle idle;    /* as it was opened */
 	uint32_t open_wait_us; /* as it was opened */
@@ -279,6 +281,19 @@ ctx_doorbell(struct pmx_context *ctx)
 	ctx_ring(ctx, false);
 }
 
+/* Wake the engine, also from a nap, if something was submitted or read since the last such call.
+ * This is to be called before the client sleeps. */
+static inline void
+ctx_ring_before_sleep(struct pmx_context *ctx)
+{
+	const uint32_t moved = ctx->sub.pos + ctx->lhs_published;
+
+	if (moved == ctx->rung)
+		return;
+	ctx->rung = moved;
+	ctx_ring(ctx, true);
+}
+
 /* context.c: makes the private side of an opened channel. Takes the descriptors over, even if it
  * fails. 0, or -ENOMEM. */
 int ctx_make(struct pmx_context **out, struct pmx_node *node,
@@ -314,7 +329,7 @@ int ctx_send_result(const struct pmx_context *ctx, pmx_send_id id);
 /* Do what is due while there is nothing to receive. Return 0, or -EPIPE if the engine is gone. */
 int ctx_idle(struct pmx_context *ctx);
 /* yield.c: give the CPU to others from within a call that waits: by a yield, or by a short sleep
- * where one takes too long (base/contended.h). Nothing of the context is touched. */
+ * where one takes too long (base/contended.h). It takes nothing from the rings. */
 void ctx_pause(struct pmx_context *ctx);
 /* Do so in a call of the application that found nothing, if the context's policy says so: the sleep
  * ends when something comes. */

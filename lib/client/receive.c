@@ -5,7 +5,7 @@
  * rings.
  *
  * Short messages are copied out of their LHS entry (one cache line) at once, so an entry is free
- *    for the engine as soon as the message is received.
+ * for the engine as soon as the message is received.
  */
 #include <errno.h>
 

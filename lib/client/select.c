@@ -46,7 +46,7 @@ select_begin(struct pmx_context *ctx)
 		slot_publish(&ctx->sub, ctx->sub.pos++);
 		ctx->selects = true;
 	}
-	ctx_ring(ctx, true);
+	ctx_ring_before_sleep(ctx);
 	services_sleep(ctx, true);
 	/* full fence: the flag must be visible before the last look; pairs with engine_flush's */
 	atomic_thread_fence(memory_order_seq_cst);
@@ -58,8 +58,10 @@ select_begin(struct pmx_context *ctx)
 int
 pmx_before_select(struct pmx_context *ctx)
 {
-	if (select_begin(ctx) && ctx->selects && !ctx->news)
+	if (select_begin(ctx) && ctx->selects && !ctx->news) {
+		ctx->armed = true;
 		return 0;
+	}
 	ctx->news = false;
 	pmx_after_select(ctx);
 	return 1;
@@ -70,6 +72,7 @@ pmx_after_select(struct pmx_context *ctx)
 {
 	struct epoll_event event;
 
+	ctx->armed = false;
 	atomic_store_explicit(&ctx->shm->wake_client, 0, memory_order_relaxed);
 	/* edge-triggered: this consumes the event if there is one */
 	epoll_wait(ctx->event_fd, &event, 1, 0);
@@ -80,12 +83,21 @@ void
 ctx_nap(struct pmx_context *ctx, unsigned us)
 {
 	const struct timespec t = {.tv_nsec = us * 1000L};
+	const struct timespec shortly = {.tv_nsec = CONTENDED_NAP_US * 1000L};
 	struct pollfd p = {.fd = ctx->event_fd, .events = POLLIN};
+
+	if (ctx->armed) { /* somebody waits for the descriptor, or is about to */
+		ctx_ring_before_sleep(ctx);
+		nanosleep(&shortly, NULL);
+		return;
+	}
 	const bool news = ctx->news;
 
 	ctx->news = false;
 	if (select_begin(ctx) && !ctx->news)
 		ppoll(&p, 1, &t, NULL);
+	else if (!ctx->news) /* something is there that the caller does not take */
+		nanosleep(&shortly, NULL);
 	pmx_after_select(ctx);
 	ctx->news |= news;
 }

@@ -84,12 +84,14 @@ pmx_send_wait(struct pmx_context *ctx, int64_t timeout_us)
 int
 pmx_progress(struct pmx_context *ctx)
 {
-	if (ctx->node->embedded != NULL)
-		ctx->node->way->poll(ctx->node);
+	const unsigned work = ctx->node->embedded != NULL ? ctx->node->way->poll(ctx->node) : 0;
+	const uint32_t ends = ctx->com.pos;
+
 	ctx_completions(ctx);
 	if (ctx_gone(ctx))
 		return -EPIPE;
-	ctx_step_aside(ctx);
+	if (work == 0 && ctx->com.pos == ends)
+		ctx_step_aside(ctx);
 	return 0;
 }
 

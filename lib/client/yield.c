@@ -27,6 +27,12 @@ static _Thread_local struct {
 	unsigned nap_us;
 } thread;
 
+static uint32_t
+contexts_of(const struct pmx_context *ctx)
+{
+	return atomic_load_explicit(&ctx->node->context_count, memory_order_relaxed);
+}
+
 /* Yield the CPU. Return false, and do nothing, if a yield takes too long here. */
 static bool
 yielded(void)
@@ -51,20 +57,21 @@ ctx_pause(struct pmx_context *ctx)
 
 	if (yielded())
 		return;
-	ctx_ring(ctx, true);
+	ctx_ring_before_sleep(ctx);
 	nanosleep(&t, NULL);
 }
 
-/* Return how long to nap: the double of the last time while the context moves nothing. */
+/* Return how long to nap: the double of the last time while the context moves nothing, unless the
+ * node's other contexts would wait for it. */
 static unsigned
-nap_us(const struct pmx_context *ctx)
+nap_us(const struct pmx_context *ctx, uint32_t contexts)
 {
-	const uint32_t moved = ctx->sub.pos + ctx->lhs.pos;
+	const uint32_t moved = ctx->sub.pos + ctx->lhs.pos + ctx->com.pos;
 	const unsigned twice = thread.nap_us * 2;
 
-	thread.nap_us = moved != thread.moved || twice == 0 ? CONTENDED_NAP_US
-		: twice < CONTENDED_NAP_MOST_US             ? twice
-							    : CONTENDED_NAP_MOST_US;
+	thread.nap_us = moved != thread.moved || twice == 0 || contexts > 1 ? CONTENDED_NAP_US
+		: twice < CONTENDED_NAP_MOST_US                             ? twice
+									    : CONTENDED_NAP_MOST_US;
 	thread.moved = moved;
 	return thread.nap_us;
 }
@@ -77,7 +84,7 @@ ctx_step_aside(struct pmx_context *ctx)
 	if (ctx->node->embedded != NULL)
 		ctx_pause(ctx);
 	else if (!yielded())
-		ctx_nap(ctx, nap_us(ctx));
+		ctx_nap(ctx, nap_us(ctx, contexts_of(ctx)));
 }
 
 void

@@ -53,7 +53,7 @@
 #define ENGINE_COUNTERS(X)                                                                         \
 	X(polls, "polls", "turns of the loop")                                                     \
 	X(idle_polls, "polls", "turns that found nothing to do")                                   \
-	X(sleeps, "events", "times the lcore slept")                                               \
+	X(sleeps, "events", "times the lcore slept or napped")                                     \
 	X(wakeups, "events", "sleeping applications woken")                                        \
 	X(rx_frames, "frames", "frames taken from links")                                          \
 	X(rx_arp, "frames", "of ARP, on links with encap = udp")                                   \

@@ -48,6 +48,7 @@
 #define LITTLE_WORK 3  /* frames, submissions, completions */
 #define BELLS       64 /* that the lane hears at once */
 #define SLEEP_US    100000
+#define LEAST_US    20 /* shorter ones are not worth it */
 
 /* Look for room in the channel's rings, whose entries run short: what its client has read may be
  * written again. */
@@ -383,27 +384,30 @@ time_to_sleep(struct engine *e, uint64_t idle_us)
 	return us < SLEEP_US ? us : SLEEP_US;
 }
 
-/* Sleep until something comes, or is due; or nap, whatever there is to poll for. */
-static void
+/* Sleep until something comes, or is due; or nap, whatever there is to poll for. Return false, and
+ * do not give up the core, if something must be done at once. */
+static bool
 engine_sleep(struct engine *e, uint64_t idle_us, enum engine_sleep how)
 {
 	struct epoll_event events[BELLS];
-	const int64_t most_us = how == ENGINE_NAPS ? CONTENDED_NAP_US : SLEEP_US;
 	int rung = 0;
+	bool slept = false;
 
 	if (how == ENGINE_SLEEPS && (e->lingering_count || e->tx_waiting || services_awake(e)))
-		return;
+		return false;
 	int64_t us = time_to_sleep(e, idle_us);
 
-	us = us < most_us ? us : most_us;
-
+	if (how == ENGINE_NAPS)
+		us = us < LEAST_US ? LEAST_US : us < CONTENDED_NAP_US ? us : CONTENDED_NAP_US;
 	if ((e->local_waiting || e->expires) && us > 1000)
 		us = 1000; /* local_housekeep, withdraw_expired */
 	if (e->dirty_count && us > 1000)
 		us = 1000; /* a client's completion ring is full: look again soon */
 
-	if (us < 20)
-		return;
+	if (e->mute_count && us > 1000)
+		us = 1000; /* clients that never ring */
+	if (us < LEAST_US)
+		return false;
 	announce_sleep(e, how);
 	/* full fence: the flag must be visible before the last look; pairs with pmx_send's */
 	atomic_thread_fence(memory_order_seq_cst);
@@ -411,11 +415,13 @@ engine_sleep(struct engine *e, uint64_t idle_us, enum engine_sleep how)
 		struct timespec t = {.tv_sec = 0, .tv_nsec = us * 1000};
 
 		ENGINE_COUNT(e, sleeps);
+		slept = true;
 		rung = epoll_pwait2(e->sleep_fd, events, BELLS, &t, NULL);
 	}
 	announce_sleep(e, ENGINE_AWAKE);
 	hear_bells(e, events, rung); /* more of them wake the lane again */
 	e->due_at = 0;
+	return slept;
 }
 
 static void
@@ -442,12 +448,12 @@ engine_idle(struct engine *e)
 	if (e->idle_since == 0)
 		e->idle_since = e->now;
 	idle_us = (e->now - e->idle_since) * 1000000 / rte_get_tsc_hz();
-	if (c->idle == IDLE_SLEEP ||
-		((c->idle == IDLE_ADAPTIVE || contended) && idle_us >= c->idle_us))
-		engine_sleep(e, idle_us, ENGINE_SLEEPS);
-	else if (contended)
-		engine_sleep(e, idle_us, ENGINE_NAPS);
-	else
+	const bool deep = c->idle == IDLE_SLEEP ||
+		((c->idle == IDLE_ADAPTIVE || contended) && idle_us >= c->idle_us);
+
+	if (deep && engine_sleep(e, idle_us, ENGINE_SLEEPS))
+		return;
+	if (contended ? !engine_sleep(e, idle_us, ENGINE_NAPS) : !deep)
 		engine_yield(e);
 }
 

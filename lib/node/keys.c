@@ -96,7 +96,7 @@ const struct config_key node_config_keys[] = {
 		"congestion control: by measured delay (after Swift), or the paper's"},
 	{"proto", "cc_target_us", KIND_U32, AGREES(proto.cc_target_us), 1, 1000000, "200", "us",
 		"cc = delay: queueing delay that is accepted"},
-	{"proto", "share_target_us", KIND_AUTO, AGREES(proto.share_target_us), 0, 1000000, "auto",
+	{"proto", "share_target_us", KIND_AUTO, DIFFERS(proto.share_target_us), 0, 1000000, "auto",
 		"us",
 		"queueing delay that all senders to this node may cause together; 0 = no window "
 		"shares; auto: 4, over the link udp 200"},

@@ -44,11 +44,12 @@ done
 
 now() { date +%s%N; }
 
-row() { # WHAT PEERS SIZE BEGIN: of the rows of all senders; the time is until the last one has ended
-	python3 - "$@" "$(now)" "$dir"/s[0-9]*.log <<-'END'
-		import json, sys
-		what, peers, size, begin, end = sys.argv[1:6]
-		rows = [json.loads(l) for f in sys.argv[6:] for l in open(f) if l.startswith('{')]
+row() { # WHAT PEERS SIZE BEGIN: of the rows of all senders; the time is until the last one has told its own, since processes end late
+	python3 - "$@" "$dir"/s[0-9]*.log <<-'END'
+		import json, os, sys
+		what, peers, size, begin = sys.argv[1:5]
+		end = max(os.stat(f).st_mtime_ns for f in sys.argv[5:])
+		rows = [json.loads(l) for f in sys.argv[5:] for l in open(f) if l.startswith('{')]
 		got = [r['gbits'] for r in rows if r['gbits']]
 		bits = sum(r['gbits'] * r['seconds'] for r in rows if r['gbits'])
 		print(what, peers, size, len(got), f'{bits * 1e9 / (int(end) - int(begin)):.3f}', f'{min(got) * len(got) / sum(got):.2f}')

@@ -15,6 +15,7 @@
 
 #include "discovery/discovery.h"
 #include "node/config_file.h"
+#include "node/sizes.h"
 
 #define HEAD "[node]\nid = 3\n[link 0]\nport = x\n" /* lines 1 to 4 */
 
@@ -637,6 +638,28 @@ config_payload_max__smallest_link(void **state)
 }
 
 static void
+config_core__auto_goes_by_the_link(void **state)
+{
+	(void)state;
+	good(HEAD);
+	assert_int_equal(node_config_core(&c).share_target_us, 4);
+	assert_int_equal(node_config_core(&c).ack_every, 32);
+	config_free(&c);
+	/* where the kernel takes whole bursts */
+	good("[node]\nid = 1\n[link 0]\ndriver = udp\nlisten = 127.0.0.1:9\n");
+	assert_int_equal(node_config_core(&c).share_target_us, 200);
+	assert_int_equal(node_config_core(&c).ack_every, 64);
+	config_free(&c);
+	good(HEAD "[proto]\nshare_target_us = 0\n");
+	assert_int_equal(node_config_core(&c).share_target_us, 0);
+	config_free(&c);
+	good("[node]\nid = 1\n[link 0]\ndriver = udp\nlisten = 127.0.0.1:9\n"
+	     "[proto]\nshare_target_us = 7\nack_every = 9\n");
+	assert_int_equal(node_config_core(&c).share_target_us, 7);
+	assert_int_equal(node_config_core(&c).ack_every, 9);
+}
+
+static void
 config_print_doc__has_every_section(void **state)
 {
 	static const char *const heads[] = {"[node]", "[engine]", "[link 0]", "[proto]",
@@ -685,6 +708,7 @@ main(void)
 		cmocka_unit_test(config_read__numbers_are_read_to_their_end),
 		cmocka_unit_test(config_read__short_error_buffer),
 		cmocka_unit_test_teardown(config_payload_max__smallest_link, teardown),
+		cmocka_unit_test_teardown(config_core__auto_goes_by_the_link, teardown),
 		cmocka_unit_test(config_print_doc__has_every_section),
 	};
 

@@ -177,6 +177,13 @@ point_at(struct proto *p, const struct proto_layout *l)
 	p->strangers = (void *)(base + l->strangers);
 }
 
+static void
+set_share_target(struct proto *p, const struct proto_config *config)
+{
+	p->share.target = config->share_target_us * UNITS_PER_US;
+	p->share.aim = p->share.target;
+}
+
 struct proto *
 proto_init(void *memory, const struct proto_config *config, uint64_t now)
 {
@@ -195,9 +202,8 @@ proto_init(void *memory, const struct proto_config *config, uint64_t now)
 		.life = 1,
 		.window = 16 * 32,
 		.random = (uint32_t)proto_random(p) | 1,
-		.target = config->share_target_us * UNITS_PER_US,
 	};
-	p->share.aim = p->share.target;
+	set_share_target(p, config);
 	p->grace_from = now - 2 * p->rto_min;
 	p->stamp_at = now;
 	p->stamp = units_of(p, now);
@@ -206,12 +212,12 @@ proto_init(void *memory, const struct proto_config *config, uint64_t now)
 
 /* ------------------------------------------------------------------ moving */
 
-#define CONFIG_TERMS 26
+#define CONFIG_TERMS 25
 _Static_assert(sizeof(struct proto_config) == 192,
 	"a field of struct proto_config came or went: shall config_terms compare it?");
 
 /* Write to `terms` the parts of a configuration that must be equal for a core to move from one to
- * the other, besides the algorithm. When Acks are sent may differ. */
+ * the other, besides the algorithm. When Acks are sent, and what waits at most, may differ. */
 static void
 config_terms(const struct proto_config *c, uint64_t terms[CONFIG_TERMS])
 {
@@ -220,7 +226,7 @@ config_terms(const struct proto_config *c, uint64_t terms[CONFIG_TERMS])
 		c->hold_frames_max, c->assembly_frames_max, c->window_frames, c->path_frames,
 		c->path_bytes, c->payload_max, c->rto_min_us, c->rto_max_us, c->retries,
 		c->hello_us, c->probes, c->ack_delay_us, c->keepalive_us, c->flow_idle_us,
-		c->cc_target_us, c->share_target_us, c->links, c->recovery};
+		c->cc_target_us, c->links, c->recovery};
 
 	memcpy(terms, all, sizeof(all));
 }
@@ -241,6 +247,8 @@ proto_adopt(void *memory, const struct proto_config *config)
 		return NULL;
 	p->cfg.cc = config->cc;
 	p->cfg.ack_every = config->ack_every;
+	p->cfg.share_target_us = config->share_target_us;
+	set_share_target(p, config);
 	point_at(p, &l);
 	return p;
 }
