@@ -339,7 +339,8 @@ void ctx_not_idle(void);
 /* Count a poll of the application that found nothing: ctx_step_aside(), at once if others run, or
  * now and then. */
 void ctx_yield(struct pmx_context *ctx);
-/* select.c: sleep until something comes, for so many microseconds (below a second) at most. */
+/* select.c: sleep until something comes, for so many microseconds (below a second) at most. The
+ * descriptor is not armed. */
 void ctx_nap(struct pmx_context *ctx, unsigned us);
 /* Wait as ctx_wait() does, but sleep if that is possible, at most until `deadline`
  * (base/clock.h). */

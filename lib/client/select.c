@@ -85,12 +85,6 @@ ctx_nap(struct pmx_context *ctx, unsigned us)
 	const struct timespec t = {.tv_nsec = us * 1000L};
 	const struct timespec shortly = {.tv_nsec = CONTENDED_NAP_US * 1000L};
 	struct pollfd p = {.fd = ctx->event_fd, .events = POLLIN};
-
-	if (ctx->armed) { /* somebody waits for the descriptor, or is about to */
-		ctx_ring_before_sleep(ctx);
-		nanosleep(&shortly, NULL);
-		return;
-	}
 	const bool news = ctx->news;
 
 	ctx->news = false;

@@ -64,14 +64,15 @@ ctx_pause(struct pmx_context *ctx)
 /* Return how long to nap: the double of the last time while the context moves nothing, unless the
  * node's other contexts would wait for it. */
 static unsigned
-nap_us(const struct pmx_context *ctx, uint32_t contexts)
+nap_us(const struct pmx_context *ctx)
 {
 	const uint32_t moved = ctx->sub.pos + ctx->lhs.pos + ctx->com.pos;
 	const unsigned twice = thread.nap_us * 2;
 
-	thread.nap_us = moved != thread.moved || twice == 0 || contexts > 1 ? CONTENDED_NAP_US
-		: twice < CONTENDED_NAP_MOST_US                             ? twice
-									    : CONTENDED_NAP_MOST_US;
+	thread.nap_us = moved != thread.moved || twice == 0 || contexts_of(ctx) > 1
+		? CONTENDED_NAP_US
+		: twice < CONTENDED_NAP_MOST_US ? twice
+						: CONTENDED_NAP_MOST_US;
 	thread.moved = moved;
 	return thread.nap_us;
 }
@@ -81,16 +82,17 @@ ctx_step_aside(struct pmx_context *ctx)
 {
 	if (!ctx->yields)
 		return;
-	if (ctx->node->embedded != NULL)
+	/* no descriptor; or somebody waits for it, or is about to */
+	if (ctx->node->embedded != NULL || ctx->armed)
 		ctx_pause(ctx);
 	else if (!yielded())
-		ctx_nap(ctx, nap_us(ctx, contexts_of(ctx)));
+		ctx_nap(ctx, nap_us(ctx));
 }
 
 void
 ctx_yield(struct pmx_context *ctx)
 {
-	const uint32_t turn = atomic_load_explicit(&ctx->node->context_count, memory_order_relaxed);
+	const uint32_t turn = contexts_of(ctx);
 
 	if (ctx->yields && ++thread.empty >= (thread.crowded ? turn : turn + YIELD_EVERY))
 		ctx_step_aside(ctx);

@@ -399,13 +399,10 @@ engine_sleep(struct engine *e, uint64_t idle_us, enum engine_sleep how)
 
 	if (how == ENGINE_NAPS)
 		us = us < LEAST_US ? LEAST_US : us < CONTENDED_NAP_US ? us : CONTENDED_NAP_US;
-	if ((e->local_waiting || e->expires) && us > 1000)
-		us = 1000; /* local_housekeep, withdraw_expired */
-	if (e->dirty_count && us > 1000)
-		us = 1000; /* a client's completion ring is full: look again soon */
-
-	if (e->mute_count && us > 1000)
-		us = 1000; /* clients that never ring */
+	/* local_housekeep, withdraw_expired; a client's completion ring is full; clients that never
+	 * ring: look again soon */
+	if ((e->local_waiting || e->expires || e->dirty_count || e->mute_count) && us > 1000)
+		us = 1000;
 	if (us < LEAST_US)
 		return false;
 	announce_sleep(e, how);

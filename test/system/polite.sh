@@ -19,11 +19,10 @@ told() { cat "$dir"/poll[01].log | grep '^polls'; }
 pollers yield
 # whom a primary does not answer in its patience may ask again
 comes() { [ -n "$(round_trip 20 2)" ]; }
-if comes || comes || comes; then
-	ok polite_round_trips_beside_pollers
-else
-	not_ok polite_round_trips_beside_pollers "" "$dir/latency.log"
-fi
+all_come() { # NAME
+	if comes || comes || comes; then ok "$1"; else not_ok "$1" "" "$dir/latency.log"; fi
+}
+all_come polite_round_trips_beside_pollers
 end_pollers
 told | sed 's/^/# yield: /'
 told | awk '$2 > 0 && ($4 + $6) * 300 >= $2 {n++} END {exit n != 2}' && ok polite_pollers_leave_the_cpu ||
@@ -49,11 +48,7 @@ napped() { [ $(($(naps 0) - were[0])) -ge 50 ] && [ $(($(naps 1) - were[1])) -ge
 pollers yield
 wait_for 60 napped && ok polite_primaries_nap_on_a_contended_cpu ||
 	not_ok polite_primaries_nap_on_a_contended_cpu "they slept $(naps 0) and $(naps 1) times, ${were[*]} before"
-if comes || comes || comes; then
-	ok polite_round_trips_on_a_contended_cpu
-else
-	not_ok polite_round_trips_on_a_contended_cpu "" "$dir/latency.log"
-fi
+all_come polite_round_trips_on_a_contended_cpu
 end_pollers
 told | sed 's/^/# contended: /'
 told | awk '$6 >= 50 {n++} END {exit n != 2}' && ok polite_pollers_nap_on_a_contended_cpu ||
