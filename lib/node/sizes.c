@@ -26,8 +26,11 @@
  * one less */
 #define ACK_EVERY      32
 #define ACK_EVERY_SLOW 64
-/* proto.share_target_us = auto: a burst that the kernel takes at once waits for itself, and for its
- * receiver's turn on a CPU */
+/* proto.cc_target_us and share_target_us = auto: a burst that the kernel takes at once waits for
+ * itself, and for its receiver's turn on a CPU; what comes by one of several links waits for what
+ * comes by a slower one */
+#define CC_US          15
+#define CC_US_SLOW     200
 #define SHARE_US       4
 #define SHARE_US_SLOW  200
 
@@ -196,6 +199,8 @@ node_config_core(const struct config *c)
 	p.payload_max = config_payload_max(c);
 	if (p.ack_every == 0)
 		p.ack_every = has_slow_link(c) ? ACK_EVERY_SLOW : ACK_EVERY;
+	if (p.cc_target_us == 0)
+		p.cc_target_us = has_slow_link(c) || config_link_count(c) > 1 ? CC_US_SLOW : CC_US;
 	if (p.share_target_us == CONFIG_AUTO)
 		p.share_target_us = has_slow_link(c) ? SHARE_US_SLOW : SHARE_US;
 	p.links = config_link_count(c);

@@ -30,7 +30,7 @@ sim_defaults(uint32_t nodes, uint32_t mtu)
 		.ack_every = 32,
 		.keepalive_us = 0,
 		.flow_idle_us = 60000000,
-		.cc_target_us = 200,
+		.cc_target_us = 15,
 		.share_target_us = 4,
 		.recovery = PROTO_SELECTIVE,
 		.cc = &cc_delay,

@@ -127,7 +127,7 @@ check_due(struct net *net, unsigned node)
 							 : p->flows[p->acks_due.head].ack_at;
 	unsigned has = 0;
 
-	if (p->active_path != NIL || !list_empty(&p->ctl) || !list_empty(&p->acks_urgent) ||
+	if (any_ready(p) || !list_empty(&p->ctl) || !list_empty(&p->acks_urgent) ||
 		p->stray_head != p->stray_tail)
 		has |= PROTO_HAS_FRAMES;
 	if (!list_empty(&p->done))

@@ -340,6 +340,7 @@ config(uint32_t links, uint64_t skew_ns)
 		.delivered = on_delivery,
 		.completed = on_completion,
 	};
+	c.proto.cc_target_us = 200; /* the default of nodes with several links */
 	c.proto.contexts_max = 1;
 	return c;
 }

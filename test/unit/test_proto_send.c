@@ -557,6 +557,138 @@ proto_send__to_oneself(void **state)
 	finish(net);
 }
 
+/* A flow whose Acks wait longer than its window lasts asks for one after a quarter of the
+ * window. */
+static void
+pm_ackc__is_asked_for_before_the_window_is_used_up(void **state)
+{
+	struct proto_config c = net_config();
+	const uint32_t frame = c.payload_max + WIRE_HDR_BYTES;
+	uint32_t frames = 0, unasked = 0, most = 0;
+
+	(void)state;
+	c.ack_every = 1000;
+	c.ack_delay_us = 100000;
+	c.path_bytes = 40 * frame;
+	c.cc = &cc_pm; /* begins with all of its window */
+	struct net *net = pair_of(&c);
+	int m = net_send(net, 0, 0, 1, 0, 400 * c.payload_max);
+
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, m);
+	for (uint32_t i = 0; i < net->log_count; i++) {
+		const struct net_frame *f = &net->log[i];
+
+		if (f->type != WIRE_DATA || f->src != 0)
+			continue;
+		frames++;
+		unasked = f->flags & WIRE_F_ASK ? 0 : unasked + 1;
+		most = unasked > most ? unasked : most;
+	}
+	assert_int_equal(frames, 400);
+	assert_in_range(most, 5, 10);
+	finish(net);
+}
+
+/* --- who sends next --- */
+
+/* Two nodes with a window of one frame, so that each frame waits for the Ack of the one before it;
+ * the flows between contexts 0 and between contexts 1 are open. */
+static struct net *
+narrow_pair(void)
+{
+	struct proto_config c = net_config();
+
+	c.path_frames = 1;
+	struct net *net = pair_of(&c);
+
+	net_send(net, 0, 1, 1, 1, 10);
+	net_settle(net, NET_SEC);
+	net->log_count = 0;
+	return net;
+}
+
+/* Return how many of the data frames from the log's entry `from` on are of context `ctx` of node 0,
+ * and how many there are. */
+static uint32_t
+frames_of(const struct net *net, uint32_t from, unsigned ctx, uint32_t *all)
+{
+	uint32_t n = 0;
+
+	*all = 0;
+	for (uint32_t i = from; i < net->log_count; i++) {
+		const struct net_frame *f = &net->log[i];
+
+		if (f->type != WIRE_DATA || f->src != 0)
+			continue;
+		n += f->src_ctx == ctx;
+		++*all;
+	}
+	return n;
+}
+
+static void
+proto_turns__a_short_message_goes_before_a_long_one(void **state)
+{
+	struct net *net = narrow_pair();
+	uint32_t all, from;
+
+	(void)state;
+	net_send(net, 0, 0, 1, 0, 60 * net_config().payload_max);
+	while (frames_of(net, 0, 0, &all) < 5)
+		net_run(net, NET_US);
+	from = net->log_count;
+	net_send(net, 0, 1, 1, 1, 100);
+	while (frames_of(net, from, 1, &all) == 0)
+		net_run(net, NET_US);
+	assert_int_equal(all, 1);
+	net_settle(net, NET_SEC);
+	finish(net);
+}
+
+/* However many short messages there are, a long one has a quarter of the frames. */
+static void
+proto_turns__short_messages_leave_a_quarter(void **state)
+{
+	struct net *net = narrow_pair();
+	uint32_t all, longs, shorts = 0;
+
+	(void)state;
+	net_send(net, 0, 0, 1, 0, 30 * net_config().payload_max);
+	do {
+		longs = frames_of(net, 0, 0, &all);
+		while (shorts < all - longs + 4) {
+			net_send(net, 0, 1, 1, 1, 100);
+			shorts++;
+		}
+		net_run(net, NET_US);
+	} while (all < 100);
+	assert_in_range(longs, 24, 26);
+	net_settle(net, NET_SEC);
+	finish(net);
+}
+
+/* A message of which little is left is short, however long it was. */
+static void
+proto_turns__the_end_of_a_message_goes_before_another_one(void **state)
+{
+	struct net *net = narrow_pair();
+	const uint32_t frame = net_config().payload_max;
+	uint32_t all;
+
+	(void)state;
+	int longer = net_send(net, 0, 0, 1, 0, 60 * frame),
+	    shorter = net_send(net, 0, 1, 1, 1, 20 * frame);
+
+	while (!net_delivered(net, shorter))
+		net_run(net, NET_US);
+	/* they took turns until 8 frames were left of the shorter one */
+	assert_in_range(frames_of(net, 0, 0, &all), 12, 15);
+	net_settle(net, NET_SEC);
+	net_expect_delivered(net, longer);
+	finish(net);
+}
+
 /* --- messages that are taken back --- */
 
 /* Check that some of the messages can be taken back that wait behind a window that is used up: the
@@ -645,11 +777,15 @@ main(void)
 		cmocka_unit_test(pm_ackc__ack_rides_on_reverse_data),
 		cmocka_unit_test(pm_ackc__delay_is_bounded),
 		cmocka_unit_test(pm_ackc__delay_is_bounded_while_data_fills_every_burst),
+		cmocka_unit_test(pm_ackc__is_asked_for_before_the_window_is_used_up),
 		cmocka_unit_test(pm_mtu__8192_bytes_in_one_piece),
 		cmocka_unit_test(pm_mtu__8_mib_fragmented),
 		cmocka_unit_test(proto_send__zero_length),
 		cmocka_unit_test(proto_send__refuses_what_can_never_go),
 		cmocka_unit_test(proto_send__to_oneself),
+		cmocka_unit_test(proto_turns__a_short_message_goes_before_a_long_one),
+		cmocka_unit_test(proto_turns__short_messages_leave_a_quarter),
+		cmocka_unit_test(proto_turns__the_end_of_a_message_goes_before_another_one),
 		cmocka_unit_test(proto_withdraw__what_has_not_left_is_not_sent),
 		cmocka_unit_test(proto_withdraw__the_only_ones),
 	};

@@ -166,7 +166,7 @@ scenario(struct fault_config fault, enum proto_recovery recovery)
 
 	c.fault = fault;
 	c.proto.recovery = recovery;
-	c.proto.retries = 100;
+	c.proto.retries = 200; /* a burst of losses may last for 100 frames, and each be a retry */
 	struct sim *s = started(&c);
 	uint32_t sent = 0;
 

@@ -129,7 +129,7 @@ start(unsigned n, unsigned links, uint64_t rate_bps, const char *more)
 			"[node]\nid = %u\nname = virtual%u\n[engine]\nidle = spin\n"
 			"[limits]\nmbufs = %u\ncontexts = %u\nsend_buffers = 1024\n"
 			"receive_buffers = %u\nnodes = 64\npeers = 64\npin_watch = off\n%s\n",
-			i, i, i == 0 || links > 1 ? 12288 : 4096, n == 1 ? CONTEXTS : 1,
+			i, i, i == 0 || links > 1 ? 12288 : 4096, n == 1 ? CONTEXTS : 2,
 			i == 0 && n > 1 ? 8192 : 64, more);
 
 		for (unsigned l = 0; l < links; l++)
@@ -313,6 +313,135 @@ links__two_carry_twice_as_much(void **state)
 	assert_true(two >= 1.85 * one);
 }
 
+/* ------------------------------------------------------------------ short beside long */
+
+#define TRIPS 500
+
+/* The results: what round trips of 8 bytes take, and what part of the rate long messages get. */
+struct mixture {
+	double p50_us, p99_us, bulk;
+};
+
+static int
+by_value(const void *a, const void *b)
+{
+	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Send messages of 62,500 bytes from node 1's context 0, as many as can be; return their bytes that
+ * have come to node 0. */
+static uint64_t
+bulk_turn(void)
+{
+	static uint8_t data[PIECE];
+	const struct pmx_addr to = {0, 0};
+	struct pmx_message m;
+	uint64_t bytes = 0;
+
+	while (pmx_send_copy(ctxs[1], to, data, PIECE, NULL) == 0)
+		;
+	pmx_sends_pending(ctxs[1]);
+	while (pmx_receive(ctxs[0], &m) == 1) {
+		bytes += m.len;
+		pmx_release_receive_buffer(ctxs[0], &m);
+	}
+	return bytes;
+}
+
+/* Let one message arrive that `from` sent to `to`; return the bytes of bulk meanwhile. */
+static uint64_t
+one_way(struct pmx_context *from, struct pmx_context *to, struct pmx_addr at, bool bulk)
+{
+	struct pmx_message m;
+	uint64_t bytes = 0, word = 0;
+
+	assert_int_equal(pmx_send_copy(from, at, &word, sizeof(word), NULL), 0);
+	while (pmx_receive(to, &m) != 1) {
+		bytes += bulk ? bulk_turn() : 0;
+		pmx_sends_pending(from);
+		turn();
+	}
+	pmx_release_receive_buffer(to, &m);
+	return bytes;
+}
+
+/* Measure round trips between node `pinger` and node 0, with or without bulk. */
+static struct mixture
+mix(unsigned pinger, uint64_t rate, bool bulk)
+{
+	static uint64_t trips[TRIPS];
+	const struct pmx_context_params p = {
+		.size = sizeof(p),
+		.send_buffers = 16,
+		.receive_buffers = 16,
+		.idle = PMX_IDLE_SPIN,
+	};
+	struct pmx_context *ping, *pong;
+	uint64_t bytes = 0, begun;
+
+	start(3, 1, rate, "");
+	open_all();
+	gather(8, 1); /* all are connected */
+	assert_int_equal(pmx_context_open(&ping, nodes[pinger], 1, &p), 0);
+	assert_int_equal(pmx_context_open(&pong, nodes[0], 1, &p), 0);
+	one_way(ping, pong, (struct pmx_addr){0, 1}, false);
+	one_way(pong, ping, (struct pmx_addr){(uint16_t)pinger, 1}, false);
+	for (uint64_t until = script_now + SCRIPT_HZ / 50; script_now < until; turn())
+		bytes += bulk ? bulk_turn() : 0;
+	bytes = 0;
+	begun = script_now;
+	for (unsigned i = 0; i < TRIPS; i++) {
+		const uint64_t at = script_now;
+
+		bytes += one_way(ping, pong, (struct pmx_addr){0, 1}, bulk);
+		bytes += one_way(pong, ping, (struct pmx_addr){(uint16_t)pinger, 1}, bulk);
+		trips[i] = script_now - at;
+	}
+	const double s = (double)(script_now - begun) / SCRIPT_HZ;
+
+	qsort(trips, TRIPS, sizeof(trips[0]), by_value);
+	stop(NULL);
+	return (struct mixture){
+		.p50_us = (double)trips[TRIPS / 2] * 1e6 / SCRIPT_HZ,
+		.p99_us = (double)trips[TRIPS * 99 / 100] * 1e6 / SCRIPT_HZ,
+		.bulk = (double)bytes * 8 / s / (double)rate,
+	};
+}
+
+/* The goal is three times of what the 99th percentile is alone. On a slow link the three frames
+ * that may always wait are more. */
+static void
+short_beside_long(unsigned pinger, uint64_t rate)
+{
+	const double frame_us = 1500 * 8 * 1e6 / (double)rate;
+	const struct mixture alone = mix(pinger, rate, false), both = mix(pinger, rate, true);
+
+	print_message("node %u, %lu Mb/s: alone %.1f, %.1f us (p50, p99); beside bulk %.1f, %.1f "
+		      "us; the bulk has %.3f of the rate\n",
+		pinger, (unsigned long)(rate / 1000000), alone.p50_us, alone.p99_us, both.p50_us,
+		both.p99_us, both.bulk);
+	assert_true(both.p99_us <= 3 * alone.p99_us || both.p99_us <= alone.p99_us + 5 * frame_us);
+	assert_true(both.bulk >= 0.85);
+}
+
+static void
+mixed__of_one_sender(void **state)
+{
+	(void)state;
+	short_beside_long(1, 10 * RATE);
+	short_beside_long(1, RATE);
+}
+
+static void
+mixed__of_two_senders(void **state)
+{
+	(void)state;
+	short_beside_long(2, 10 * RATE);
+	short_beside_long(2, RATE);
+}
+
 /* ------------------------------------------------------------------ contexts of one node */
 
 /* All contexts of a node send all that they can to the next one: how many messages each has. */
@@ -368,6 +497,8 @@ main(void)
 		cmocka_unit_test_teardown(gather__four_senders_do_not_collapse, stop),
 		cmocka_unit_test_teardown(gather__sixteen_senders_do_not_collapse, stop),
 		cmocka_unit_test_teardown(links__two_carry_twice_as_much, stop),
+		cmocka_unit_test(mixed__of_one_sender),
+		cmocka_unit_test(mixed__of_two_senders),
 		cmocka_unit_test_teardown(engine__serves_all_contexts_alike, stop),
 	};
 

@@ -149,6 +149,8 @@ ack_received(struct proto *p, struct flow *f, const struct wire_hdr *h, uint64_t
 			learn_length(p, t, first, frames);
 		bool late = f->retries != 0;
 
+		t->unasked = 0;
+
 		f->tx_state = FLOW_TX_OPEN;
 		f->retries = 0;
 		f->flags &= ~FLOW_REFUSED;

@@ -114,7 +114,7 @@ init_pools(struct proto *p)
 		p->timers[i].slot = TIMER_OFF;
 	p->txd_free_count = c->tx_frames_max;
 	p->rxd_free_count = c->rx_frames_max;
-	p->active_path = p->active_path_tail = NIL;
+	p->ready[SEND_SHORT] = p->ready[SEND_LONG] = (struct proto_list){NIL, NIL};
 	p->ctl = p->acks_due = p->acks_urgent = (struct proto_list){NIL, NIL};
 	p->delivered = p->done = p->released = (struct proto_list){NIL, NIL};
 }

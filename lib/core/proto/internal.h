@@ -172,6 +172,14 @@ enum path_state {
 	PATH_OPEN, /* session agreed */
 };
 
+/* By what it has left to send, a flow sends sooner or later: send.c, note 1. */
+enum send_class {
+	SEND_SHORT, /* flows that have little to send */
+	SEND_LONG,  /* all others */
+	SEND_CLASSES,
+};
+#define SHORT_FRAMES 8 /* so much is little */
+
 /* The state kept of one peer node. */
 struct path {
 	uint32_t session;
@@ -181,7 +189,9 @@ struct path {
 	uint16_t node;
 	uint16_t hello_src, hello_dst; /* contexts, by which HELLO finds the engines */
 	uint8_t state;                 /* enum path_state */
-	bool used, active, ctl_queued;
+	bool used, ctl_queued;
+	uint8_t listed, active; /* a bit for each enum send_class: there are such flows; it is in
+				 * that list of paths */
 	bool hello_due, hello_asks, ping_due;
 	bool unlike;           /* struct proto_path_stat */
 	bool wants_keys;       /* ... */
@@ -207,8 +217,10 @@ struct path {
 	uint64_t rto;          /* ticks */
 	uint64_t probe;        /* ticks to the first probe; rto, if there are none */
 	uint32_t inflight_bytes, inflight_frames;
-	struct proto_list flows; /* flows that may send */
-	uint32_t active_next, ctl_next;
+	uint32_t unasked; /* bytes sent since an Ack was asked for: send.c, note 5 */
+	struct proto_list flows[SEND_CLASSES]; /* flows that may send, by enum send_class */
+	uint32_t active_next[SEND_CLASSES];
+	uint32_t ctl_next;
 	uint32_t isn_floor; /* no flow of this path starts before this sequence */
 	uint32_t flow_count;
 	uint32_t owd_base, owd_next; /* smallest one-way delays, each plus the offset of the two
@@ -339,8 +351,9 @@ struct proto {
 	uint32_t held;       /* frames held out of order */
 	uint32_t assembling; /* frames of unfinished messages for copied contexts, those to
 			      * come as well */
-	uint32_t active_path, active_path_tail;
-	struct proto_list ctl; /* paths with a HELLO or PING to send */
+	struct proto_list ready[SEND_CLASSES]; /* paths that may send */
+	uint32_t short_turns;                  /* turns of SEND_SHORT since the last of SEND_LONG */
+	struct proto_list ctl;                 /* paths with a HELLO or PING to send */
 	struct proto_list acks_due, acks_urgent;
 	struct proto_list delivered, done, released;
 	struct stray strays[STRAYS];
@@ -501,7 +514,9 @@ void timer_stop(struct proto *p, uint32_t index);
 /* queue.c */
 void flow_close_tx(struct proto *p, struct flow *f);
 void flow_begin_tx(struct proto *p, struct flow *f);
+void flow_append(struct proto *p, struct flow *f);
 void flow_enlist(struct proto *p, struct flow *f);
+void path_unlist(struct path *t);
 void path_activate(struct proto *p, struct path *t);
 void txd_done(struct proto *p, uint32_t index, uint8_t error);
 uint64_t flow_backoff(const struct proto *p, const struct flow *f);
@@ -729,11 +744,26 @@ flow_credit(struct proto *p, struct flow *f)
 	return (uint16_t)(room < WIRE_WINDOW_MAX ? room : WIRE_WINDOW_MAX);
 }
 
+/* Return whether any flow may have something to send. */
+static inline bool
+any_ready(const struct proto *p)
+{
+	return (p->ready[SEND_SHORT].head & p->ready[SEND_LONG].head) != NIL; /* NIL is all ones */
+}
+
+static inline enum send_class
+flow_class(const struct flow *f)
+{
+	return f->snd_end - f->snd_nxt + f->lost <= SHORT_FRAMES ? SEND_SHORT : SEND_LONG;
+}
+
 /* Enlist the flow among those that may send, because it may have something to send now. */
 static inline void
 flow_activate(struct proto *p, struct flow *f)
 {
-	if (unlikely(!(f->flags & FLOW_ACTIVE) || !p->paths[f->path].active))
+	const struct path *t = &p->paths[f->path];
+
+	if (unlikely(!(f->flags & FLOW_ACTIVE) || (t->listed & ~t->active) != 0))
 		flow_enlist(p, f);
 }
 

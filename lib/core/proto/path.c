@@ -46,8 +46,7 @@ path_get(struct proto *p, uint16_t node, uint64_t now)
 		.state = PATH_NEW,
 		.nonce = (uint32_t)proto_random(p) | 1,
 		.isn_floor = (uint32_t)proto_random(p),
-		.flows = {NIL, NIL},
-		.active_next = NIL,
+		.flows = {{NIL, NIL}, {NIL, NIL}},
 		.payload_max = c->payload_max,
 		.passes = PAYLOAD_SURE,
 		.window = c->window_frames,
@@ -164,7 +163,7 @@ reset_flows(struct proto *p, struct path *t, uint8_t error, enum flow_rx_state r
 		flow_abort_rx(p, f, rx);
 		f->flags &= ~FLOW_ACTIVE;
 	}
-	t->flows = (struct proto_list){NIL, NIL};
+	path_unlist(t);
 }
 
 /* Forget what the flows have received, when the peer is in a new life after a death. The flows
@@ -358,7 +357,7 @@ is_awaited(struct proto *p, struct path *t, uint64_t silence)
 	uint32_t path = (uint32_t)(t - p->paths), waited = units_of(p, silence) >> COARSE_SHIFT;
 	bool any = false;
 
-	t->flows = (struct proto_list){NIL, NIL};
+	path_unlist(t);
 	for (uint32_t i = 0; i < p->cfg.flows_max; i++) {
 		struct flow *f = &p->flows[i];
 
@@ -441,7 +440,7 @@ path_timer(struct proto *p, uint32_t index, uint64_t now)
 		return;
 	if (t->state == PATH_OPEN)
 		keep_alive(p, t, now);
-	else if (!list_empty(&t->flows) || now < t->wanted_until)
+	else if (t->listed != 0 || now < t->wanted_until)
 		ask_again(p, t, now);
 	else
 		t->asked = 0; /* who wants it next begins anew */

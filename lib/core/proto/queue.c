@@ -6,6 +6,7 @@
 #include "core/proto/internal.h"
 
 #define FLOW_LINK(i) p->flows[i].active_next
+#define PATH_LINK(i) p->paths[i].active_next[class]
 #define TXD_LINK(i)  p->txds[i].next
 
 void
@@ -13,29 +14,47 @@ path_activate(struct proto *p, struct path *t)
 {
 	uint32_t index = (uint32_t)(t - p->paths);
 
-	if (t->active || list_empty(&t->flows) || t->state != PATH_OPEN)
+	const unsigned more = t->listed & ~t->active;
+
+	if (more == 0 || t->state != PATH_OPEN)
 		return;
-	t->active = true;
-	t->active_next = NIL;
-	if (p->active_path == NIL)
-		p->active_path = index;
-	else
-		p->paths[p->active_path_tail].active_next = index;
-	p->active_path_tail = index;
+	for (unsigned class = 0; class < SEND_CLASSES; class ++) {
+		if (more >> class & 1)
+			LIST_APPEND(&p->ready[class], index, PATH_LINK);
+	}
+	t->active |= t->listed;
 	HAS(p, FRAMES);
+}
+
+/* Put a flow into the list of those that have as little to send as it has now. */
+void
+flow_append(struct proto *p, struct flow *f)
+{
+	const enum send_class class = flow_class(f);
+	struct path *t = &p->paths[f->path];
+
+	LIST_APPEND(&t->flows[class], flow_index(p, f), FLOW_LINK);
+	t->listed |= (uint8_t)(1u << class);
 }
 
 void
 flow_enlist(struct proto *p, struct flow *f)
 {
-	struct path *t = &p->paths[f->path];
-
 	if (!(f->flags & FLOW_ACTIVE)) {
 		f->flags |= FLOW_ACTIVE;
 		f->deficit = 0;
-		LIST_APPEND(&t->flows, flow_index(p, f), FLOW_LINK);
+		flow_append(p, f);
 	}
-	path_activate(p, t);
+	path_activate(p, &p->paths[f->path]);
+}
+
+/* Forget which flows of the path may send. */
+void
+path_unlist(struct path *t)
+{
+	for (unsigned i = 0; i < SEND_CLASSES; i++)
+		t->flows[i] = (struct proto_list){NIL, NIL};
+	t->listed = 0;
 }
 
 void

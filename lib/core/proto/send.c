@@ -5,8 +5,12 @@
  * retransmits), S4 (timeout); section 3: the window of advance messages. Owner thread only.
  *
  * Design notes
- * 1. Who sends next: paths take turns, within a path flows take turns by bytes (deficit round
- *    robin, one full frame a turn), so a short message never waits behind another flow's bulk.
+ * 1. Who sends next: flows that have little to send go before those that have much, so that a short
+ *    message leaves after at most one frame of another flow's bulk, to whatever node; one turn in
+ *    four is the others' all the same. Among equals paths take turns, and within a path flows, by
+ *    bytes (deficit round robin, one full frame a turn). It is what is left to send that counts, so
+ *    the end of a long message goes before the middle of another (shortest remaining first, as in
+ *    Homa, SIGCOMM 2018, section 3.2).
  * 2. A frame may leave if its flow has credit and window and its path has window. A flow without
  *    credit or window leaves its path's list, and the Ack that brings them puts it back. A path
  *    without window, or whose session is not agreed yet, leaves the list of paths.
@@ -16,13 +20,23 @@
  *    does not cut the window that the other flows share. Questions become rarer, down to one per
  *    rto_max, as they are answered with "none"; the receiver announces room by itself. Only a
  *    question without an answer counts as a timeout.
+ * 5. Acks that wait for company (PM-ACKC) are too late for a small window, which would be used up
+ *    meanwhile. So a flow that has more to send asks for an Ack when a quarter of its path's window
+ *    has left since the last one came or was asked for, as does whoever uses up the rest.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "core/proto/internal.h"
 
+/* most turns of short ones before one of the others: they leave these a quarter */
+#define SHORT_TURNS 3
+
+/* full frames; less is not worth an Ack: note 5 */
+#define ASK_FRAMES 4
+
 #define FLOW_LINK(i) p->flows[i].active_next
+#define PATH_LINK(i) p->paths[i].active_next[class]
 #define TXD_LINK(i)  p->txds[i].next
 
 /* Return whether the peer certainly remembers the flow still: flow.c, note 2. */
@@ -199,8 +213,7 @@ proto_send(struct proto *p, const struct proto_message *m, const uint64_t *handl
 	enqueue(p, f, m, *handles, 0, m->len);
 	c->pending++;
 	f->used_at = now;
-	if (unlikely(!(f->flags & FLOW_ACTIVE) || !t->active))
-		flow_enlist(p, f);
+	flow_activate(p, f);
 	return 0;
 }
 
@@ -376,8 +389,8 @@ proto_send_now(struct proto *p, uint64_t flow_key, const struct proto_now *messa
 	uint32_t room = t->cc.window_bytes - t->inflight_bytes;
 
 	if (unlikely((int32_t)flow_left <= 0 || (int32_t)path_left <= 0 ||
-		    (int32_t)room <= (int32_t)(messages->len + WIRE_HDR_BYTES) ||
-		    p->active_path != NIL || p->txd_free == NIL || messages->len > t->payload_max ||
+		    (int32_t)room <= (int32_t)(messages->len + WIRE_HDR_BYTES) || any_ready(p) ||
+		    p->txd_free == NIL || messages->len > t->payload_max ||
 		    now - f->used_at >= p->reopen))
 		return 0;
 	if (unlikely(f->rto_at == 0))
@@ -432,6 +445,13 @@ send_lost(struct proto *p, struct flow *f, struct path *t, struct proto_out *out
 	return k;
 }
 
+/* Return whether so much has been sent since an Ack was asked for that it is time to: note 5. */
+static inline bool
+asks_now(const struct path *t)
+{
+	return t->unasked >= t->cc.window_bytes / 4 && t->unasked >= ASK_FRAMES * t->cc.step;
+}
+
 /* Send new frames, as far as the flow's turn and limit and the path's window allow. */
 static unsigned
 send_new(struct proto *p, struct flow *f, struct path *t, struct proto_out *out, unsigned n,
@@ -466,10 +486,13 @@ send_new(struct proto *p, struct flow *f, struct path *t, struct proto_out *out,
 		w.flags &= ~WIRE_F_ECHO;
 		i = d->next;
 	} while (i != NIL && k < n && bytes < most);
-	if (unlikely(k == left || bytes >= room))
-		wire_add_flags(out[k - 1].head, WIRE_F_ASK);
 	f->tx_next = i;
 	f->snd_nxt += k;
+	t->unasked += bytes;
+	if (unlikely(k == left || bytes >= room || (i != NIL && asks_now(t)))) {
+		t->unasked = 0;
+		wire_add_flags(out[k - 1].head, WIRE_F_ASK);
+	}
 	flow_allow_now(f, t);
 	f->deficit -= (int32_t)bytes;
 	t->inflight_bytes += bytes;
@@ -495,10 +518,11 @@ flow_done(const struct proto *p, const struct flow *f, const struct path *t)
 
 /* Give the path's first flow a turn; it leaves the list if it has nothing more to send now. */
 static unsigned
-flow_turn(struct proto *p, struct path *t, struct proto_out *out, unsigned n, uint32_t now_ts,
-	uint64_t now)
+flow_turn(struct proto *p, struct path *t, enum send_class class, struct proto_out *out, unsigned n,
+	uint32_t now_ts, uint64_t now)
 {
-	uint32_t self = t->flows.head;
+	struct proto_list *flows = &t->flows[class];
+	uint32_t self = flows->head;
 	struct flow *f = &p->flows[self];
 	unsigned k = 0;
 
@@ -508,26 +532,42 @@ flow_turn(struct proto *p, struct path *t, struct proto_out *out, unsigned n, ui
 		k = send_lost(p, f, t, out, n, now_ts, now);
 	if (likely(!f->lost))
 		k += send_new(p, f, t, out + k, n - k, now_ts, now);
-	if (flow_done(p, f, t)) {
-		LIST_POP(&t->flows, FLOW_LINK);
+	const bool done = flow_done(p, f, t);
+
+	if (!done && (f->deficit > 0 || (flows->tail == self && flow_class(f) == class)))
+		return k;
+	LIST_POP(flows, FLOW_LINK);
+	if (list_empty(flows))
+		t->listed &= (uint8_t) ~(1u << class);
+	if (done) {
 		f->flags &= ~FLOW_ACTIVE;
-	} else if (f->deficit <= 0 && t->flows.tail != self) {
-		LIST_POP(&t->flows, FLOW_LINK);
-		LIST_APPEND(&t->flows, self, FLOW_LINK);
+	} else {
+		flow_append(p, f);
+		path_activate(p, t);
 	}
 	return k;
 }
 
+/* Take the first path out of a list; requeue: put it to the end, if it may go on. */
 static void
-pop_path(struct proto *p, bool requeue)
+pop_path(struct proto *p, enum send_class class, bool requeue)
 {
-	uint32_t index = p->active_path;
-	struct path *t = &p->paths[index];
+	struct path *t = &p->paths[p->ready[class].head];
 
-	p->active_path = t->active_next;
-	t->active = false;
+	LIST_POP(&p->ready[class], PATH_LINK);
+	t->active &= (uint8_t) ~(1u << class);
 	if (requeue)
 		path_activate(p, t);
+}
+
+/* Return whose turn it is: note 1. */
+static inline enum send_class
+next_class(const struct proto *p)
+{
+	if (list_empty(&p->ready[SEND_LONG]))
+		return SEND_SHORT;
+	return list_empty(&p->ready[SEND_SHORT]) || p->short_turns >= SHORT_TURNS ? SEND_LONG
+										  : SEND_SHORT;
 }
 
 static unsigned
@@ -535,16 +575,22 @@ tx_data(struct proto *p, struct proto_out *out, unsigned n, uint32_t now_ts, uin
 {
 	unsigned k = 0;
 
-	while (k < n && p->active_path != NIL) {
-		struct path *t = &p->paths[p->active_path];
+	while (k < n && any_ready(p)) {
+		const enum send_class class = next_class(p);
+		const struct proto_list *paths = &p->ready[class];
+		struct path *t = &p->paths[paths->head];
 
-		if (t->state != PATH_OPEN || list_empty(&t->flows) || !path_has_window(t)) {
-			pop_path(p, false);
+		if (t->state != PATH_OPEN || list_empty(&t->flows[class]) || !path_has_window(t)) {
+			pop_path(p, class, false);
 			continue;
 		}
-		k += flow_turn(p, t, out + k, n - k, now_ts, now);
-		if (p->active_path != p->active_path_tail)
-			pop_path(p, true);
+		const unsigned sent = flow_turn(p, t, class, out + k, n - k, now_ts, now);
+
+		k += sent;
+		if (sent > 0)
+			p->short_turns = class == SEND_SHORT ? p->short_turns + 1 : 0;
+		if (paths->head != paths->tail)
+			pop_path(p, class, true);
 	}
 	return k;
 }
@@ -656,14 +702,14 @@ proto_tx(struct proto *p, struct proto_out *out, unsigned n, uint64_t now)
 	unsigned spare = list_empty(&p->acks_due) && list_empty(&p->acks_urgent) ? 0
 										 : (n - k + 3) / 4;
 
-	if (p->active_path != NIL && k + spare < n)
+	if (any_ready(p) && k + spare < n)
 		k += tx_data(p, out + k, n - k - spare, now_ts, now);
 	if (k < n)
 		k += tx_acks(p, out + k, n - k, now_ts, now);
-	if (unlikely(spare && k < n && p->active_path != NIL))
+	if (unlikely(spare && k < n && any_ready(p)))
 		k += tx_data(p, out + k, n - k, now_ts, now);
 	COUNT_N(p, tx_frames, k);
-	if (p->active_path == NIL && list_empty(&p->ctl) && list_empty(&p->acks_urgent) &&
+	if (!any_ready(p) && list_empty(&p->ctl) && list_empty(&p->acks_urgent) &&
 		p->stray_head == p->stray_tail)
 		p->due.has &= ~PROTO_HAS_FRAMES;
 	return k;
@@ -856,10 +902,9 @@ proto_withdraw(struct proto *p, uint64_t flow_key, uint64_t handle, uint8_t erro
 
 		if (d->frag_off == 0) {
 			before = behind;
-			/* of a message that has begun to leave all of it has to */
-			first = d->state == TXD_UNSENT && !wire_seq_before(d->seq, f->snd_nxt)
-				? i
-				: NIL;
+			/* of a message that has begun to leave all of it has to, also to another
+			 * life of its receiver */
+			first = !d->sent && !wire_seq_before(d->seq, f->snd_nxt) ? i : NIL;
 			count = 0;
 		}
 		count++;

@@ -3,21 +3,24 @@
  * cc = delay: the window follows the measured delay, after Swift (Kumar et al., SIGCOMM 2020,
  * section 3.1): additive increase while the round trip is below a target, multiplicative decrease
  * in proportion to the excess, at most once a round trip. The target is the smallest round trip
- * seen plus proto.cc_target_us. Bytes; times in units of WIRE_TSTAMP_HZ (62.5 ns). Called by
- * lib/core/proto on its owner's thread.
+ * seen plus proto.cc_target_us, and never so near that fewer than three frames may wait. Bytes;
+ * times in units of WIRE_TSTAMP_HZ (62.5 ns). Called by lib/core/proto on its owner's thread.
  *
  * Design notes
  * 1. The increase is one full frame for each window that was Acked, by an accumulator: no division.
  * 2. A queue in the network delays every frame, a descheduled host only some. So the cut is
  *    computed from the smallest of at least 8 samples (ours).
- * 3. The one division is in the decrease, which runs at most once a round trip.
+ * 3. All divisions are in the decrease, which runs at most once a round trip.
  * 4. After a timeout the window starts at its floor and doubles each round trip up to half of what
  *    it was: one lost burst must not cost a thousand round trips of additive increase.
  * 5. A loss while frames queue shows the depth of the buffer: the target is lowered to half of it,
  *    and rises back to the configured one by a 64th per window (ours), so shallow buffers need no
  *    setting of their own. A few losses with an empty queue, or with one well below that depth, are
  *    transmission errors and cause no cut.
- * 6. The number of frames is bounded by the configuration only; bytes are what fill queues.
+ * 6. On a slow link a frame takes longer than the target, and a link whose queue may not hold a few
+ * frames runs idle between two Acks. How many bytes wait follows from the window and from the part
+ * of the round trip that is queue, as in TCP Vegas (Brakmo and Peterson, JSAC 1995).
+ * 7. The number of frames is bounded by the configuration only; bytes are what fill queues.
  */
 #include "core/proto/internal.h"
 
@@ -25,6 +28,7 @@
 #define DECREASE_SHIFT 8 /* factors are in 1/256 */
 /* the window is at most halved in one step (Swift: max_mdf = 0.5) */
 #define DECREASE_MAX   128
+#define FRAMES_MIN     3            /* that may wait on any link */
 #define NOISE          UNITS_PER_US /* 1 us: jitter of clocks and cables */
 
 static void
@@ -35,6 +39,16 @@ set_window(struct cc *c, uint32_t bytes)
 					       : bytes;
 }
 
+/* Return whether so long a round trip shows no more queue than is accepted: c->target, or
+ * FRAMES_MIN frames, which is more on a slow link. */
+static inline bool
+is_accepted(const struct cc *c, uint32_t rtt)
+{
+	return rtt < c->base_rtt + c->target ||
+		(uint64_t)c->window_bytes * (rtt - c->base_rtt) <
+		(uint64_t)FRAMES_MIN * c->step * rtt;
+}
+
 static void
 delay_on_ack(struct cc *c, uint32_t acked_bytes, uint32_t rtt, uint32_t srtt, uint32_t now)
 {
@@ -43,7 +57,7 @@ delay_on_ack(struct cc *c, uint32_t acked_bytes, uint32_t rtt, uint32_t srtt, ui
 	} else {
 		c->low = c->samples++ == 0 || rtt < c->low ? rtt : c->low;
 	}
-	if (rtt == 0 || rtt < c->base_rtt + c->target) {
+	if (rtt == 0 || is_accepted(c, rtt)) {
 		if (c->window_bytes < c->slow) {
 			set_window(c, c->window_bytes + acked_bytes);
 			return;
@@ -63,9 +77,10 @@ delay_on_ack(struct cc *c, uint32_t acked_bytes, uint32_t rtt, uint32_t srtt, ui
 	uint32_t low = c->low;
 
 	c->samples = 0;
-	if (low < c->base_rtt + c->target)
+	if (is_accepted(c, low))
 		return;
-	uint32_t excess = low - c->base_rtt - c->target;
+	uint32_t frames = (uint32_t)((uint64_t)FRAMES_MIN * c->step * low / c->window_bytes);
+	uint32_t excess = low - c->base_rtt - (frames > c->target ? frames : c->target);
 	uint32_t factor = (uint32_t)(((uint64_t)excess << DECREASE_SHIFT) / low);
 
 	if (factor > DECREASE_MAX)
