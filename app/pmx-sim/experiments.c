@@ -16,35 +16,6 @@
 
 /* ------------------------------------------------------------------ what is compared */
 
-/* Leave the window as it is configured: this is no congestion control (PM without the windows of
- * section 3). */
-static void
-fixed_on_ack(struct cc *c, uint32_t acked, uint32_t rtt, uint32_t srtt, uint32_t now)
-{
-	(void)c, (void)acked, (void)rtt, (void)srtt, (void)now;
-}
-
-static bool
-fixed_on_nack(struct cc *c, bool many, uint32_t srtt, uint32_t now)
-{
-	(void)c, (void)many, (void)srtt, (void)now;
-	return false;
-}
-
-static bool
-fixed_on_timeout(struct cc *c, uint32_t now)
-{
-	(void)c, (void)now;
-	return false;
-}
-
-static const struct cc_ops cc_fixed = {
-	.name = "fixed",
-	.on_ack = fixed_on_ack,
-	.on_nack = fixed_on_nack,
-	.on_timeout = fixed_on_timeout,
-};
-
 struct setting {
 	const char *label;
 	enum proto_recovery recovery;
@@ -777,7 +748,7 @@ run_experiments(const struct sim_options *o)
 		int (*run)(const struct sim_options *);
 	} all[] = {{"e1", e1}, {"e2", e2}, {"e3", e3}, {"e4", e4}, {"e5", e5}, {"e6", e6},
 		{"e7", e7}, {"e8", e8}, {"e9", e9}, {"e10", e10}, {"e11", e11}, {"e12", e12},
-		{"e13", e13}, {"e14", e14}};
+		{"e13", e13}, {"e14", e14}, {"e15", e15}};
 	int result = 0, found = 0;
 
 	if (o->out && mkdir(o->out, 0777) != 0 && errno != EEXIST) {
@@ -791,6 +762,6 @@ run_experiments(const struct sim_options *o)
 		}
 	}
 	if (!found)
-		fprintf(stderr, "pmx-sim: there is no experiment '%s': e1 to e14\n", o->name);
+		fprintf(stderr, "pmx-sim: there is no experiment '%s': e1 to e15\n", o->name);
 	return found ? result : 2;
 }

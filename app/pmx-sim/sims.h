@@ -94,9 +94,11 @@ int e11(const struct sim_options *o);
 int e12(const struct sim_options *o);
 int e13(const struct sim_options *o);
 int e14(const struct sim_options *o); /* seals.c */
-/* Make a node TCP-like, as in e1; tcp.c. */
+int e15(const struct sim_options *o); /* loads.c */
+/* baselines.c: make a node TCP-like, as in e1; other congestion controls. */
 void tcp_apply(struct proto_config *c);
-extern const struct cc_ops cc_tcp;
+extern const struct cc_ops cc_tcp, cc_dctcp;
+extern const struct cc_ops cc_fixed; /* windows stay as they are configured */
 int run_speed(const struct sim_options *o);
 int run_collective(const struct sim_options *o); /* collectives.c */
 int run_survey(const struct sim_options *o);

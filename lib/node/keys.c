@@ -95,8 +95,9 @@ const struct config_key node_config_keys[] = {
 	{"proto", "cc", KIND_CHOICE, AGREES(cc), 0, 0, "delay", "delay|pm",
 		"congestion control: by measured delay (after Swift), or the paper's"},
 	{"proto", "cc_target_us", KIND_AUTO, DIFFERS(proto.cc_target_us), 1, 1000000, "auto", "us",
-		"cc = delay: queueing delay that is accepted, and on slow links that of three "
-		"frames; auto: 15, over the link udp or several links 200"},
+		"cc = delay: queueing delay that is accepted, and on slow links that of six "
+		"frames; auto: 15, over DPDK's virtual devices 25, "
+		"over the link udp or several links 200"},
 	{"proto", "share_target_us", KIND_AUTO, DIFFERS(proto.share_target_us), 0, 1000000, "auto",
 		"us",
 		"queueing delay that all senders to this node may cause together; 0 = no window "

@@ -26,11 +26,13 @@
  * one less */
 #define ACK_EVERY      32
 #define ACK_EVERY_SLOW 64
-/* proto.cc_target_us and share_target_us = auto: a burst that the kernel takes at once waits for
- * itself, and for its receiver's turn on a CPU; what comes by one of several links waits for what
- * comes by a slower one */
+/* proto.cc_target_us = auto: frames of a port without a device wait for those that a processor
+ * copies before them; what comes by one of several links waits for what comes by a slower one; and
+ * a burst that the kernel takes at once waits for itself, and for its receiver's turn on a CPU */
 #define CC_US          15
+#define CC_US_COPIED   25
 #define CC_US_SLOW     200
+/* proto.share_target_us = auto */
 #define SHARE_US       4
 #define SHARE_US_SLOW  200
 
@@ -177,6 +179,19 @@ has_slow_link(const struct config *c)
 	return false;
 }
 
+static uint32_t
+cc_target_us(const struct config *c)
+{
+	if (has_slow_link(c) || config_link_count(c) > 1)
+		return CC_US_SLOW;
+	for (unsigned i = 0; i < CONFIG_LINKS_MAX; i++) {
+		/* DPDK's names of virtual devices */
+		if (c->links[i].used && strncmp(c->links[i].link.port, "net_", 4) == 0)
+			return CC_US_COPIED;
+	}
+	return CC_US;
+}
+
 struct proto_config
 node_config_core(const struct config *c)
 {
@@ -200,7 +215,7 @@ node_config_core(const struct config *c)
 	if (p.ack_every == 0)
 		p.ack_every = has_slow_link(c) ? ACK_EVERY_SLOW : ACK_EVERY;
 	if (p.cc_target_us == 0)
-		p.cc_target_us = has_slow_link(c) || config_link_count(c) > 1 ? CC_US_SLOW : CC_US;
+		p.cc_target_us = cc_target_us(c);
 	if (p.share_target_us == CONFIG_AUTO)
 		p.share_target_us = has_slow_link(c) ? SHARE_US_SLOW : SHARE_US;
 	p.links = config_link_count(c);

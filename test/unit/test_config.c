@@ -660,6 +660,30 @@ config_core__auto_goes_by_the_link(void **state)
 }
 
 static void
+config_core__queues_go_by_who_carries_frames(void **state)
+{
+	static const struct {
+		const char *text;
+		uint32_t us;
+	} cases[] = {{"[link 0]\ndriver = ethdev\nport = 0000:01:00.0\n", 15},
+		{"[link 0]\ndriver = ethdev\nport = net_memif0\n", 25},
+		{"[link 0]\ndriver = udp\nlisten = 127.0.0.1:9\n", 200},
+		{"[link 0]\ndriver = ethdev\nport = 0000:01:00.0\n"
+		 "[link 1]\ndriver = ethdev\nport = 0000:01:00.1\n",
+			200},
+		{"[link 0]\ndriver = udp\nlisten = 127.0.0.1:9\n[proto]\ncc_target_us = 7\n", 7}};
+	char text[256];
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		snprintf(text, sizeof(text), "[node]\nid = 1\n%s", cases[i].text);
+		good(text);
+		assert_int_equal(node_config_core(&c).cc_target_us, cases[i].us);
+		config_free(&c);
+	}
+}
+
+static void
 config_print_doc__has_every_section(void **state)
 {
 	static const char *const heads[] = {"[node]", "[engine]", "[link 0]", "[proto]",
@@ -708,6 +732,7 @@ main(void)
 		cmocka_unit_test(config_read__numbers_are_read_to_their_end),
 		cmocka_unit_test(config_read__short_error_buffer),
 		cmocka_unit_test_teardown(config_payload_max__smallest_link, teardown),
+		cmocka_unit_test(config_core__queues_go_by_who_carries_frames),
 		cmocka_unit_test_teardown(config_core__auto_goes_by_the_link, teardown),
 		cmocka_unit_test(config_print_doc__has_every_section),
 	};

@@ -410,7 +410,7 @@ mix(unsigned pinger, uint64_t rate, bool bulk)
 	};
 }
 
-/* The goal is three times of what the 99th percentile is alone. On a slow link the three frames
+/* The goal is three times of what the 99th percentile is alone. On a slow link the six frames
  * that may always wait are more. */
 static void
 short_beside_long(unsigned pinger, uint64_t rate)
@@ -422,7 +422,7 @@ short_beside_long(unsigned pinger, uint64_t rate)
 		      "us; the bulk has %.3f of the rate\n",
 		pinger, (unsigned long)(rate / 1000000), alone.p50_us, alone.p99_us, both.p50_us,
 		both.p99_us, both.bulk);
-	assert_true(both.p99_us <= 3 * alone.p99_us || both.p99_us <= alone.p99_us + 5 * frame_us);
+	assert_true(both.p99_us <= 3 * alone.p99_us || both.p99_us <= alone.p99_us + 8 * frame_us);
 	assert_true(both.bulk >= 0.85);
 }
 

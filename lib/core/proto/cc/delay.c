@@ -3,7 +3,7 @@
  * cc = delay: the window follows the measured delay, after Swift (Kumar et al., SIGCOMM 2020,
  * section 3.1): additive increase while the round trip is below a target, multiplicative decrease
  * in proportion to the excess, at most once a round trip. The target is the smallest round trip
- * seen plus proto.cc_target_us, and never so near that fewer than three frames may wait. Bytes;
+ * seen plus proto.cc_target_us, and never so near that fewer than six frames may wait. Bytes;
  * times in units of WIRE_TSTAMP_HZ (62.5 ns). Called by lib/core/proto on its owner's thread.
  *
  * Design notes
@@ -17,9 +17,11 @@
  *    and rises back to the configured one by a 64th per window (ours), so shallow buffers need no
  *    setting of their own. A few losses with an empty queue, or with one well below that depth, are
  *    transmission errors and cause no cut.
- * 6. On a slow link a frame takes longer than the target, and a link whose queue may not hold a few
- * frames runs idle between two Acks. How many bytes wait follows from the window and from the part
- * of the round trip that is queue, as in TCP Vegas (Brakmo and Peterson, JSAC 1995).
+ * 6. On a slow link a frame takes longer than the target. Each switch holds a full frame until all
+ *    of it has come, which the smallest round trip, of a short frame, does not have; and a link
+ *    whose queue may not hold a few frames runs idle between two Acks. So a few frames may always
+ *    wait. How many bytes do follows from the window and from the part of the round trip that is
+ *    queue, as in TCP Vegas (Brakmo and Peterson, JSAC 1995).
  * 7. The number of frames is bounded by the configuration only; bytes are what fill queues.
  */
 #include "core/proto/internal.h"
@@ -28,7 +30,7 @@
 #define DECREASE_SHIFT 8 /* factors are in 1/256 */
 /* the window is at most halved in one step (Swift: max_mdf = 0.5) */
 #define DECREASE_MAX   128
-#define FRAMES_MIN     3            /* that may wait on any link */
+#define FRAMES_MIN     6            /* that may wait on any link */
 #define NOISE          UNITS_PER_US /* 1 us: jitter of clocks and cables */
 
 static void
