@@ -136,7 +136,7 @@ goal e1_gather_keeps_the_link_busy '/^cc = delay: at least/ {n++; bad += $6 < 0.
 goal e1_gather_never_stalls '/^cc = delay: at least/ {n++; bad += $15 > 8} END {print (n == 8 && !bad)}'
 # a buffer of 128K is 10 us of 100 Gb/s: there a frame in a thousand may be lost later
 goal e1_gather_loses_at_first_only '/^E1/ {tight = /100Gb.s, 128K/} /^cc = delay: at least/ {n++; bad += !tight && $20 > 0} END {print (n == 8 && !bad)}'
-goal e1_the_papers_collapse '/^E1.*1Gb\/s, 128K/ {on = 1; next} /^$/ {on = 0} on && /^8 / {fixed = $2 < 0.5} on && $1 > 8 && $6 < 0.5 {tcp++} END {print (fixed && tcp >= 3)}'
+goal e1_the_papers_collapse '/^E1.*1Gb\/s, 128K/ {on = 1; next} /^$/ {on = 0} on && /^8 / {fixed = $2 < 0.5} on && $1 > 8 && $6 < 0.6 {tcp++} END {print (fixed && tcp >= 3)}'
 # SWoPP 2008, figure 1: at once it collapses from two senders on where the port holds 32K, in turn never
 goal e1_figure_1 '/^E1, figure 1/ {on = 1; next} /^$/ {on = 0} on && $1 + 0 >= 2 {n++; bad += $2 > 0.35 || $5 < 0.9 || $6 < 0.8 || $7 < 0.9} END {print (n == 9 && !bad)}'
 goal e2_no_fall '/largest fall/ {print ($NF >= 0.9)}'
@@ -165,7 +165,9 @@ goal e11_plans_follow '/^e11: / {n++; bad += $6 + 0 == 6 && $7 > 1.1; sum[$2] +=
 goal e13_overlays '/^e13: / {n++; match($0, /predicted +[0-9.]+/); r = substr($0, RSTART + 9, RLENGTH - 9) + 0; bad += r < 0.9 || r > 1.1; match($0, / [0-9]+ frames/); lost += substr($0, RSTART, RLENGTH) + 0} END {print (n == 75 && bad <= 10 && lost <= 100)}'
 # nodes that begin at once have keys after a few handshakes' time, or as many as their hub takes part in
 goal e14_keys_soon '/^e14: / {n++; match($0, /after +[0-9.]+/); ms = substr($0, RSTART + 6) + 0; bad += ms > ($2 == 10 ? 8 : /all to one/ ? 50 : 20)} END {print (n == 6 && !bad)}'
-grep -E "^cc = delay: |^selective keeps|^(3 )?bulk |^E[567]:|^e(8|9|10-16): .* (planned|permits)|^e10-16|^e11: .*measured" "$dir/figures" | sed 's/^/# /'
+# messages below 1 KB (W5: the shortest tenth) at 80 % load: the 99th percentile of the slowdown, and no frame lost
+goal e15_short_messages_under_load '/^E15/ {w = $2} /^as shipped/ {n++; bad += $4 > (w == "W1" ? 7 : w == "W2" ? 9 : w == "W3" ? 11 : w == "W4" ? 15 : 20) || $NF > 0} END {print (n == 5 && !bad)}'
+grep -E "^cc = delay: |^selective keeps|^(3 )?bulk |^E[567]:|^E15|^as shipped|^e(8|9|10-16): .* (planned|permits)|^e10-16|^e11: .*measured" "$dir/figures" | sed 's/^/# /'
 [ -s "$dir/e3.svg" ] && [ -s "$dir/e3.csv" ] && head -1 "$dir/e3.csv" | grep -q selective
 verdict simulator__plots_are_written $?
 
