@@ -68,15 +68,6 @@ payload_part(uint32_t mtu)
 	return (double)(mtu - WIRE_HDR_BYTES) / (mtu + SIM_FRAME_EXTRA);
 }
 
-static void
-must_run(struct sim *s, uint64_t until)
-{
-	if (sim_run(s, until))
-		return;
-	fprintf(stderr, "pmx-sim: at %.6f s: %s\n", (double)sim_now(s) / 1e9, sim_error(s));
-	exit(1);
-}
-
 /* Name a curve of the plot for each of n settings. */
 static void
 name_curves(struct plot *p, const struct setting *set, unsigned n)

@@ -6,7 +6,7 @@
  * It is shown by size: a tenth of all messages is in each class (as in Homa, SIGCOMM 2018, figures
  * 8 and 12).
  */
-#include "loads.h"
+#include "workloads.h"
 
 #include <errno.h>
 #include <math.h>
@@ -46,7 +46,7 @@ struct load_message {
 	uint32_t bytes, sent, arrived;
 	uint32_t src, dst, waits; /* waits: the next one that waits for room at its host */
 	uint16_t src_ctx, dst_ctx;
-	bool measured;
+	bool measured, is_waiting;
 };
 
 struct load_sample {
@@ -132,18 +132,20 @@ send_piece(struct load_run *l, struct sim *s, uint32_t index)
 
 	if (sim_send(s, m->src, m->src_ctx, m->dst, m->dst_ctx, len, index) != 0)
 		return false;
-	l->messages[index].sent += len;
+	m->sent += len;
 	return true;
 }
 
 static void
 send_or_wait(struct load_run *l, struct sim *s, uint32_t index)
 {
-	const uint32_t src = l->messages[index].src;
+	struct load_message *m = &l->messages[index];
+	const uint32_t src = m->src;
 
-	if (l->waiting[src].head == NOBODY && send_piece(l, s, index))
+	if (m->is_waiting || (l->waiting[src].head == NOBODY && send_piece(l, s, index)))
 		return;
-	l->messages[index].waits = NOBODY;
+	m->is_waiting = true;
+	m->waits = NOBODY;
 	if (l->waiting[src].head == NOBODY)
 		l->waiting[src].head = index;
 	else
@@ -204,8 +206,10 @@ load_completed(void *arg, struct sim *s, uint32_t node, uint32_t tag, int error)
 	}
 	if (tag != NOBODY && l->messages[tag].sent < l->messages[tag].bytes)
 		send_or_wait(l, s, tag);
-	while (l->waiting[node].head != NOBODY && send_piece(l, s, l->waiting[node].head))
-		l->waiting[node].head = l->messages[l->waiting[node].head].waits;
+	for (uint32_t head; (head = l->waiting[node].head) != NOBODY && send_piece(l, s, head);) {
+		l->messages[head].is_waiting = false;
+		l->waiting[node].head = l->messages[head].waits;
+	}
 }
 
 static void
@@ -310,6 +314,12 @@ judge_all(struct load_run *l, const struct sim *s)
 
 /* ------------------------------------------------------------------ a run */
 
+/* One of several configurations that are compared under the same load. */
+struct load_setting {
+	const char *label;
+	void (*apply)(struct proto_config *c);
+};
+
 static struct topology *
 tree(void)
 {
@@ -321,15 +331,6 @@ tree(void)
 			"link h[%u-%u] leaf%u bandwidth=10G latency=750ns\n", i * RACK_HOSTS,
 			(i + 1) * RACK_HOSTS - 1, i);
 	return parsed(text);
-}
-
-static void
-run_to(struct sim *s, uint64_t until)
-{
-	if (sim_run(s, until))
-		return;
-	fprintf(stderr, "pmx-sim: at %.6f s: %s\n", (double)sim_now(s) / 1e9, sim_error(s));
-	exit(1);
 }
 
 /* Open all flows, a peer after the other, as those of processes are that have run for a while. */
@@ -346,9 +347,9 @@ open_flows(struct sim *s)
 				sim_send(s, i, k % CONTEXTS, (i + peer) % HOSTS,
 					(uint16_t)(k / CONTEXTS), 8, NOBODY);
 		}
-		run_to(s, sim_now(s) + 20 * US);
+		must_run(s, sim_now(s) + 20 * US);
 	}
-	run_to(s, sim_now(s) + 5 * MS);
+	must_run(s, sim_now(s) + 5 * MS);
 }
 
 static struct sim *
@@ -385,9 +386,9 @@ load_measure(struct load_run *l, struct sim *s, uint32_t messages)
 	l->until = l->from + span;
 	for (uint32_t i = 0; i < HOSTS; i++)
 		sim_at(s, sim_now(s) + (uint64_t)(uniform(l) * l->gap_ns), i, TAG_NEXT);
-	run_to(s, l->until);
+	must_run(s, l->until);
 	for (uint32_t i = 0; i < 4 && l->sample_count < l->measured; i++)
-		run_to(s, sim_now(s) + span / 2);
+		must_run(s, sim_now(s) + span / 2);
 }
 
 static struct load_result

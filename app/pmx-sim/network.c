@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The networks of experiments and histories.
+ * The networks of experiments and histories, and time that passes in them.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,4 +30,13 @@ star(unsigned hosts, const char *bandwidth, const char *latency, const char *buf
 		"switch s buffer=%s\nhost h[0-%u]\nlink h[0-%u] s bandwidth=%s latency=%s\n",
 		buffer, hosts - 1, hosts - 1, bandwidth, latency);
 	return parsed(text);
+}
+
+void
+must_run(struct sim *s, uint64_t until)
+{
+	if (sim_run(s, until))
+		return;
+	fprintf(stderr, "pmx-sim: at %.6f s: %s\n", (double)sim_now(s) / 1e9, sim_error(s));
+	exit(1);
 }

@@ -33,6 +33,8 @@ struct topology *parsed(const char *text);
 /* Return a topology of n hosts and one switch. */
 struct topology *star(unsigned hosts, const char *bandwidth, const char *latency,
 	const char *buffer);
+/* Run until then; the program ends if a rule is broken. */
+void must_run(struct sim *s, uint64_t until);
 
 /* Remote memory at every node of a simulator whose contexts have 3 endpoints each; transfers.c.
  * frames: how many of a node's frames its core may have at once; entries: room of each endpoint.

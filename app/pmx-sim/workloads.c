@@ -12,7 +12,7 @@
  */
 #include <math.h>
 
-#include "loads.h"
+#include "workloads.h"
 
 /* Accesses to a collection of memcached servers at Facebook (Atikoglu et al., SIGMETRICS 2012). */
 static const struct size_point w1[] = {{1, 0.005830}, {3, 0.276420}, {10, 0.327680}, {11, 0.417570},

@@ -472,6 +472,24 @@ proto_adopt__goes_on_in_the_midst_of_a_message(void **state)
 	finish(net);
 }
 
+/* Whoever takes over may have other targets of queues, and they hold at once. */
+static void
+proto_adopt__takes_other_targets(void **state)
+{
+	struct net *net = pair();
+	struct net_node *n = &net->nodes[0];
+
+	(void)state;
+	n->cfg.cc_target_us = 7;
+	n->cfg.share_target_us = 9;
+	net_move(net, 0);
+	assert_int_equal(net_path(net, 0, 1)->cc.target_max, 7 * UNITS_PER_US);
+	assert_int_equal(n->p->share.target, 9 * UNITS_PER_US);
+	net_send(net, 0, 0, 1, 0, 20000);
+	net_settle(net, NET_SEC);
+	finish(net);
+}
+
 static void
 proto_adopt__refuses_another_configuration(void **state)
 {
@@ -950,6 +968,7 @@ main(void)
 		cmocka_unit_test(pm_adv__cc_delay_ignores_single_late_frames),
 		cmocka_unit_test(pm_adv__cc_delay_without_any_measurement),
 		cmocka_unit_test(proto_adopt__goes_on_in_the_midst_of_a_message),
+		cmocka_unit_test(proto_adopt__takes_other_targets),
 		cmocka_unit_test(proto_adopt__refuses_another_configuration),
 		cmocka_unit_test(flow_make__pool_exhausted_then_reclaimed),
 		cmocka_unit_test(flow_make__one_context_has_its_share),

@@ -212,7 +212,7 @@ proto_init(void *memory, const struct proto_config *config, uint64_t now)
 
 /* ------------------------------------------------------------------ moving */
 
-#define CONFIG_TERMS 25
+#define CONFIG_TERMS 24
 _Static_assert(sizeof(struct proto_config) == 192,
 	"a field of struct proto_config came or went: shall config_terms compare it?");
 
@@ -225,8 +225,8 @@ config_terms(const struct proto_config *c, uint64_t terms[CONFIG_TERMS])
 		c->context_flows, c->paths_max, c->tx_frames_max, c->rx_frames_max,
 		c->hold_frames_max, c->assembly_frames_max, c->window_frames, c->path_frames,
 		c->path_bytes, c->payload_max, c->rto_min_us, c->rto_max_us, c->retries,
-		c->hello_us, c->probes, c->ack_delay_us, c->keepalive_us, c->flow_idle_us,
-		c->cc_target_us, c->links, c->recovery};
+		c->hello_us, c->probes, c->ack_delay_us, c->keepalive_us, c->flow_idle_us, c->links,
+		c->recovery};
 
 	memcpy(terms, all, sizeof(all));
 }
@@ -248,12 +248,16 @@ proto_adopt(void *memory, const struct proto_config *config)
 	p->cfg.cc = config->cc;
 	p->cfg.ack_every = config->ack_every;
 	p->cfg.share_target_us = config->share_target_us;
+	p->cfg.cc_target_us = config->cc_target_us;
 	set_share_target(p, config);
 	point_at(p, &l);
+	for (uint32_t i = 0; i < config->paths_max; i++)
+		p->paths[i].cc.target = p->paths[i].cc.target_max = config->cc_target_us *
+			UNITS_PER_US;
 	return p;
 }
 
-#define FORM 8 /* counted up when a field of these gets another place or meaning */
+#define FORM 9 /* counted up when a field of these gets another place or meaning */
 
 uint32_t
 proto_form(void)

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Networks under load: workloads.c has the sizes of messages, loads.c runs them.
+ * The sizes of messages in data centres; workloads.c.
  */
-#ifndef PMX_SIM_LOADS_H
-#define PMX_SIM_LOADS_H
+#ifndef PMX_SIM_WORKLOADS_H
+#define PMX_SIM_WORKLOADS_H
 
 #include <stdint.h>
-
-#include "core/proto/proto.h"
 
 /* So large a part of all messages, 0 to 1, has at most so many bytes. */
 struct size_point {
@@ -28,11 +26,5 @@ extern const struct workload workloads[WORKLOADS];
 uint32_t workload_size(const struct workload *w, double part);
 /* Return the mean of a function of the size. */
 double workload_mean(const struct workload *w, double (*of)(uint32_t bytes));
-
-/* One of several configurations that are compared under the same load. */
-struct load_setting {
-	const char *label;
-	void (*apply)(struct proto_config *c);
-};
 
 #endif
