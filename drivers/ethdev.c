@@ -43,6 +43,7 @@
 #include "memif_lanes.h"
 
 #define START_TRIES   50
+#define RATE_WAIT_MS  3000 /* a cable's ends take so long to agree */
 #define START_WAIT_MS 100
 
 struct ethdev {
@@ -98,19 +99,24 @@ copies_by_cpu(const struct rte_eth_dev_info *info)
 	return false;
 }
 
+static bool
+is_virtual(const struct rte_eth_dev_info *info)
+{
+	const struct rte_bus *bus = rte_dev_bus(info->device);
+
+	return bus == NULL || strcmp(rte_bus_name(bus), "vdev") == 0;
+}
+
 /* Let the port accept frames of two segments, if it can read the second: note 6. */
 static void
 use_segments(struct link *l, const struct rte_eth_dev_info *info, struct rte_eth_conf *conf)
 {
-	const struct rte_bus *bus = rte_dev_bus(info->device);
-	bool is_virtual = bus == NULL || strcmp(rte_bus_name(bus), "vdev") == 0;
-
 	if (!(info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) ||
-		info->tx_desc_lim.nb_mtu_seg_max == 1 || (is_virtual && !copies_by_cpu(info)))
+		info->tx_desc_lim.nb_mtu_seg_max == 1 || (is_virtual(info) && !copies_by_cpu(info)))
 		return;
 	conf->txmode.offloads |= RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
 	l->segments = true;
-	l->device = is_virtual ? NULL : info->device;
+	l->device = is_virtual(info) ? NULL : info->device;
 }
 
 static int
@@ -242,6 +248,22 @@ mark_lanes(struct link *l, struct ethdev *d, const struct rte_eth_dev_info *info
 	return 0;
 }
 
+/* Return the rate of a device's cable, bit/s, once that is up; 0: not known. What the drivers of
+ * virtual devices say is made up. */
+static uint64_t
+port_rate(const struct ethdev *d, const struct rte_eth_dev_info *info)
+{
+	struct rte_eth_link link;
+
+	for (int ms = 0; ms < RATE_WAIT_MS && !is_virtual(info); ms++) {
+		if (rte_eth_link_get_nowait(d->port, &link) == 0 && link.link_status &&
+			link.link_speed != RTE_ETH_SPEED_NUM_UNKNOWN)
+			return link.link_speed * UINT64_C(1000000);
+		rte_delay_ms(1);
+	}
+	return 0;
+}
+
 static int
 ethdev_open(struct link *l)
 {
@@ -273,6 +295,8 @@ ethdev_open(struct link *l)
 		(e = mark_lanes(l, d, &info)) != 0 || (e = ethdev_start(l, d)) != 0)
 		goto fail;
 	d->if_index = info.if_index;
+	if (l->config.rate_mbps == LINK_RATE_AUTO)
+		l->rate_bps = port_rate(d, &info);
 	rte_eth_macaddr_get(d->port, &l->mac);
 	l->mtu = (uint16_t)l->config.mtu;
 	l->multicast = true;

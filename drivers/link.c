@@ -94,6 +94,8 @@ link_open(struct link *l, const struct link_config *config, uint16_t node, struc
 		return rc;
 	l->ops = link_driver(config->driver);
 	l->slow = l->ops->slow;
+	if (config->rate_mbps != LINK_RATE_AUTO)
+		l->rate_bps = config->rate_mbps * UINT64_C(1000000);
 	rc = config->fault[0] != '\0' ? link_fault_ops.open(l) : l->ops->open(l);
 	if (rc != 0)
 		l->ops = NULL;

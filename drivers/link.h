@@ -79,7 +79,10 @@ struct link_config {
 	uint32_t queues;             /* queues wanted: one for each engine */
 	uint32_t rx_descriptors;
 	uint32_t tx_descriptors;
+	uint32_t rate_mbps; /* what the link carries, Mbit/s; 0: not known; LINK_RATE_AUTO: what its
+			     * device says */
 };
+#define LINK_RATE_AUTO UINT32_MAX
 
 /* The address of a peer: what the driver needs to send a frame to it. */
 struct link_addr {
@@ -149,6 +152,7 @@ struct link {
 	struct rte_mempool *pool; /* of received frames; the node's */
 	uint16_t rx_queues;       /* set by open: 1..config.queues */
 	uint16_t tx_queues;
+	uint64_t rate_bps;         /* set by open: what the link carries, bit/s; 0: not known */
 	uint16_t mtu;              /* set by open: longest frame after the Ethernet header, bytes */
 	bool segments;             /* accepts frames of two mbufs (note 1): head, and bytes
 				    * elsewhere */

@@ -201,6 +201,8 @@ random_core(struct history *h)
 	c.flow_idle_us = chance(h, 30) ? spread(h, 1, 1000000) : 10000000;
 	c.cc_target_us = spread(h, 1, 2000);
 	c.share_target_us = below(h, 4) == 0 ? 0 : spread(h, 1, 500);
+	if (chance(h, 50))
+		c.port_bps = chance(h, 50) ? 0 : spread(h, 1, 1000000) * UINT64_C(1000000);
 	c.recovery = chance(h, 50) ? PROTO_SELECTIVE : PROTO_GO_BACK_N;
 	c.cc = chance(h, 60) ? &cc_delay : &cc_pm;
 	return c;

@@ -18,18 +18,21 @@
 #include "plot/plot.h"
 #include "sims.h"
 
-#define RACKS      9
-#define RACK_HOSTS 16
-#define HOSTS      (RACKS * RACK_HOSTS)
-#define MTU        1500
-#define PAYLOAD    (MTU - WIRE_HDR_BYTES)
-#define CONTEXTS   4          /* of each host; a message goes from a random one to a random one */
-#define PIECE      (1u << 19) /* a longer message is sent in pieces, ... */
-#define PIECES     2          /* ... so many at a time */
-#define PORT_BYTES (1024 * (MTU + SIM_FRAME_EXTRA)) /* link.tx_descriptors */
-#define CLASSES    10
-#define TAG_NEXT   0 /* of timers: a host sends its next message */
-#define NOBODY     UINT32_MAX
+#define RACKS       9
+#define RACK_HOSTS  16
+#define HOSTS       (RACKS * RACK_HOSTS)
+#define MTU         1500
+#define PAYLOAD     (MTU - WIRE_HDR_BYTES)
+/* of each host; a message goes from a random one to a random one */
+#define CONTEXTS    4
+#define PIECE       (1u << 19) /* a longer message is sent in pieces, ... */
+#define PIECES      2          /* ... so many at a time */
+#define FRAME_BYTES (MTU + SIM_FRAME_EXTRA)
+#define PACE_FRAMES 2    /* that wait in a host's port if link.rate_mbps is known */
+#define RING_FRAMES 1024 /* ... and if it is not: link.tx_descriptors */
+#define CLASSES     10
+#define TAG_NEXT    0 /* of timers: a host sends its next message */
+#define NOBODY      UINT32_MAX
 
 /* The network, as in Homa's simulations (section 5.2) but for its core, which is one switch that
  * can carry all that the hosts send: queues are at the ports of the hosts. */
@@ -317,7 +320,7 @@ judge_all(struct load_run *l, const struct sim *s)
 /* One of several configurations that are compared under the same load. */
 struct load_setting {
 	const char *label;
-	void (*apply)(struct proto_config *c);
+	void (*apply)(struct sim_config *c);
 };
 
 static struct topology *
@@ -361,7 +364,7 @@ load_network(const struct load_setting *set, struct topology *t, struct load_run
 		.entries = 4096,
 		.bulks = 65536,
 		.inline_max = 40,
-		.nic_bytes = PORT_BYTES,
+		.nic_bytes = PACE_FRAMES * FRAME_BYTES,
 		.seed = 1,
 		.delivered = load_delivered,
 		.completed = load_completed,
@@ -372,7 +375,7 @@ load_network(const struct load_setting *set, struct topology *t, struct load_run
 	c.proto.flows_max = HOSTS * CONTEXTS * CONTEXTS + 16;
 	c.proto.tx_frames_max = 32768;
 	c.proto.rx_frames_max = 32768;
-	set->apply(&c.proto);
+	set->apply(&c);
 	return sim_new(&c);
 }
 
@@ -429,42 +432,51 @@ load_run(const struct load_setting *set, const struct workload *w, double part, 
 /* ------------------------------------------------------------------ E15 */
 
 static void
-shipped(struct proto_config *c)
+shipped(struct sim_config *c)
 {
 	(void)c;
 }
 
 static void
-without_shares(struct proto_config *c)
+rate_unknown(struct sim_config *c)
 {
-	c->share_target_us = 0;
+	c->proto.port_bps = 0;
+	c->nic_bytes = RING_FRAMES * FRAME_BYTES;
 }
 
 static void
-pm(struct proto_config *c)
+senders_only(struct sim_config *c)
 {
-	c->share_target_us = 0;
-	c->cc = &cc_pm;
+	c->proto.port_bps = 0;
+	c->proto.share_target_us = 0;
 }
 
 static void
-dctcp(struct proto_config *c)
+pm(struct sim_config *c)
 {
-	c->share_target_us = 0;
-	c->cc = &cc_dctcp;
+	senders_only(c);
+	c->proto.cc = &cc_pm;
 }
 
 static void
-windows_only(struct proto_config *c)
+dctcp(struct sim_config *c)
 {
-	c->share_target_us = 0;
-	c->cc = &cc_fixed;
-	c->path_bytes = 65536;
+	senders_only(c);
+	c->proto.cc = &cc_dctcp;
+}
+
+static void
+windows_only(struct sim_config *c)
+{
+	senders_only(c);
+	c->proto.cc = &cc_fixed;
+	c->proto.path_bytes = 65536;
 }
 
 static const struct load_setting settings[] = {
-	{"as shipped", shipped},
-	{"no window shares", without_shares},
+	{"rate known", shipped},
+	{"rate not known", rate_unknown},
+	{"cc = delay only", senders_only},
 	{"cc = pm", pm},
 	{"DCTCP-like", dctcp},
 	{"windows of 64 KiB", windows_only},

@@ -337,6 +337,14 @@ struct peer {
 			     * 0: none */
 } __rte_cache_aligned;
 
+/* The bound of what waits in a port: link_io.c, note 3. Times in tsc ticks. */
+struct pace {
+	uint64_t free_at;         /* when it has sent all that it got */
+	uint64_t most;            /* time of what may wait in it */
+	uint64_t byte_ticks;      /* of a byte, times 2^PACE_SHIFT; 0: the rate is not known */
+	uint64_t frames_per_tick; /* full ones, likewise */
+};
+
 struct tx_queue {
 	struct rte_mbuf *m[TX_QUEUE];
 	unsigned n;
@@ -445,10 +453,11 @@ struct engine {
 	uint64_t idle_since;
 	struct contended contended;
 	uint64_t housekeeping_at; /* tsc of the next local_housekeep */
-	bool tx_waiting;          /* frames wait in txq */
-	uint32_t straight;        /* ... that came there without proto_tx since they were flushed */
-	union {                   /* chores of a turn that few have */
-		uint64_t chores;  /* != 0: there are some */
+	struct pace pace;
+	bool tx_waiting;         /* frames wait in txq */
+	uint32_t straight;       /* ... that came there without proto_tx since they were flushed */
+	union {                  /* chores of a turn that few have */
+		uint64_t chores; /* != 0: there are some */
 		struct {
 			bool local_waiting; /* a message waits for a context of this lane */
 			bool freezes;       /* the lane's own note that it was frozen */

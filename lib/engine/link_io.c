@@ -9,6 +9,10 @@
  *    the buffer still with a port sends a copy (a port may free it late, or never).
  * 2. Frames that a full link did not take wait in txq, and nothing more is pulled from the core
  *    until they are gone, so that the core's windows count what is really in the network.
+ * 3. What is in the port's ring goes before all that the core has. If the link's rate is known, the
+ *    port gets only what it sends within PACE_US, or PACE_FRAMES, and the core decides which frame
+ *    goes next when there is room for it (lib/core/proto/send.c, note 1). Lanes share the port, and
+ *    each does so by itself.
  */
 #include <errno.h>
 #include <string.h>
@@ -26,6 +30,11 @@
 #include "engine/neighbours.h"
 #include "engine/rails.h"
 #include "engine/sealed.h"
+
+#define PACE_US     4
+#define PACE_FRAMES 2  /* full ones */
+#define PACE_SHIFT  24 /* of fractions */
+#define WIRE_EXTRA  24 /* bytes of checksum, preamble and gap */
 
 /* ------------------------------------------------------------------ receive */
 
@@ -317,6 +326,18 @@ engine_inbox(struct engine *e)
 	return n;
 }
 
+/* Bound what waits in a port of that rate: note 3. */
+static void
+pace_set(struct pace *pace, uint64_t bps, uint32_t mtu)
+{
+	const uint64_t hz = rte_get_tsc_hz();
+	const uint64_t frame_ticks = 8 * (mtu + RTE_ETHER_HDR_LEN + WIRE_EXTRA) * hz / bps + 1;
+
+	pace->byte_ticks = (8 * hz << PACE_SHIFT) / bps;
+	pace->frames_per_tick = (UINT64_C(1) << PACE_SHIFT) / frame_ticks;
+	pace->most = RTE_MAX(PACE_FRAMES * frame_ticks, hz / 1000000 * PACE_US);
+}
+
 void
 engine_links(struct engine *e)
 {
@@ -329,6 +350,9 @@ engine_links(struct engine *e)
 		if (e->lane == 0 && n->links[i].multicast)
 			encap_multicast(n, (uint8_t)i);
 	}
+	e->pace = (struct pace){0};
+	if (n->link_count == 1 && n->links[0].rate_bps != 0)
+		pace_set(&e->pace, n->links[0].rate_bps, n->links[0].mtu);
 	e->burst = n->config.burst;
 	e->hands_over = n->config.lanes > 1;
 	e->checks_frames = e->hands_over || n->config.checksum || e->sealed != NULL;
@@ -602,6 +626,17 @@ give_sealed(struct engine *e, unsigned link, struct tx_queue *q)
 	return sent;
 }
 
+/* Return the ticks that a link takes for the frames of a queue. */
+static uint64_t
+time_of(const struct pace *pace, const struct tx_queue *q)
+{
+	uint32_t bytes = q->n * WIRE_EXTRA;
+
+	for (unsigned i = 0; i < q->n; i++)
+		bytes += q->m[i]->pkt_len;
+	return bytes * pace->byte_ticks >> PACE_SHIFT;
+}
+
 /* Give the links the frames that wait for them. Return true if all went. */
 static bool
 flush_links(struct engine *e)
@@ -616,6 +651,8 @@ flush_links(struct engine *e)
 			take_handover(e, i, q);
 		if (q->n == 0)
 			continue;
+		if (unlikely(e->pace.byte_ticks != 0)) /* there is one link */
+			e->pace.free_at = RTE_MAX(e->pace.free_at, e->now) + time_of(&e->pace, q);
 		const unsigned sent = likely(e->sealed == NULL) ? give(e, i, q, 0, q->n)
 								: give_sealed(e, i, q);
 
@@ -633,6 +670,22 @@ flush_links(struct engine *e)
 		all = false;
 	}
 	return all;
+}
+
+/* Return how many of so many frames may go to the link's port now: note 3. */
+static inline unsigned
+pace_allows(struct engine *e, unsigned burst)
+{
+	const struct pace *pace = &e->pace;
+	const uint64_t waits = pace->free_at > e->now ? pace->free_at - e->now : 0;
+
+	if (likely(pace->byte_ticks == 0))
+		return burst;
+	if (waits >= pace->most)
+		return 0;
+	const uint64_t n = ((pace->most - waits) * pace->frames_per_tick >> PACE_SHIFT) + 1;
+
+	return n < burst ? (unsigned)n : burst;
 }
 
 /* Return whether some link's queue has no room for another burst. */
@@ -670,6 +723,9 @@ engine_tx(struct engine *e)
 		/* even after a flush, a burst of the core must fit behind what still waits */
 		e->tx_waiting |= queues_full(e);
 		if (e->tx_waiting || !(proto_has(e->proto, e->now) & PROTO_HAS_FRAMES))
+			break;
+		burst = pace_allows(e, burst);
+		if (burst == 0)
 			break;
 		unsigned k = proto_tx(e->proto, e->out, burst, e->now);
 

@@ -87,6 +87,10 @@ const struct config_key node_config_keys[] = {
 		"receive queue"},
 	{"link", "tx_descriptors", KIND_U32, OF_LINK(tx_descriptors), 32, 32768, "1024", "frames",
 		"transmit queue"},
+	{"link", "rate_mbps", KIND_AUTO, OF_LINK(rate_mbps), 0, 800000, "auto", "Mbit/s",
+		"what the link carries: then short messages need not wait for long ones in the "
+		"port, and those to this node are granted; 0: not known; auto: what the device "
+		"says, but for virtual ones"},
 	{"link", "fault", KIND_TEXT, OF_LINK(fault), TEXT(link_config, fault), "", "text",
 		"faults for tests, e.g. loss=5%,reorder=5%,duplicate=2%,corrupt=1%,seed=7"},
 	{"proto", "recovery", KIND_CHOICE, AGREES(recovery), 0, 0, "selective",

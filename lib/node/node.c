@@ -287,6 +287,7 @@ node_proto_config(const struct engine *e)
 	memcpy(p.key, e->node->key, sizeof(p.key));
 	p.lane = e->lane;
 	p.ticks_per_sec = rte_get_tsc_hz();
+	p.port_bps = e->node->link_count == 1 ? e->node->links[0].rate_bps : 0;
 	return p;
 }
 

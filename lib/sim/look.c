@@ -32,6 +32,7 @@ sim_defaults(uint32_t nodes, uint32_t mtu)
 		.flow_idle_us = 60000000,
 		.cc_target_us = 15,
 		.share_target_us = 4,
+		.port_bps = SIM_RATE_OF_LINK,
 		.recovery = PROTO_SELECTIVE,
 		.cc = &cc_delay,
 	};

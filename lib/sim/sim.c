@@ -314,6 +314,10 @@ start_node(struct sim *s, uint32_t i)
 	n->cfg.epoch = (uint32_t)sim_random(s) | 1;
 	n->cfg.key[0] = sim_random(s);
 	n->cfg.links = s->cfg.links;
+	if (n->cfg.port_bps == SIM_RATE_OF_LINK)
+		n->cfg.port_bps = s->cfg.links > 1
+			? 0
+			: s->cfg.topology->edges[n->uplink].bandwidth_bps;
 	if (s->cfg.configure != NULL)
 		s->cfg.configure(s->cfg.arg, i, &n->cfg);
 	size_t size = proto_memsize(&n->cfg);

@@ -34,10 +34,11 @@
 #include "core/rails/rails.h"
 #include "seal/seal.h"
 
-#define SIM_NEVER       UINT64_MAX
+#define SIM_NEVER        UINT64_MAX
 /* bytes of a frame on the wire in addition to PM header and payload: Ethernet 14, FCS 4, preamble
  * and gap 20 */
-#define SIM_FRAME_EXTRA 38
+#define SIM_RATE_OF_LINK UINT64_MAX /* proto_config.port_bps: as the topology says */
+#define SIM_FRAME_EXTRA  38
 
 struct sim;
 

@@ -503,6 +503,88 @@ sim_gather__clocks_drift(void **state)
 	gather(6, 100, SEC);
 }
 
+/* ------------------------------------------------------------------ several long messages */
+
+#define LONG_SENDERS 3
+#define LONG_FRAMES  100 /* of the shortest; each is twice as long as the one before */
+
+/* When the message of each node came. */
+struct long_messages {
+	uint64_t at[LONG_SENDERS + 1];
+};
+
+static void
+long_came(void *arg, struct sim *s, const struct proto_delivery *d, uint32_t tag)
+{
+	struct long_messages *l = arg;
+
+	(void)tag;
+	if (d->msg_len > 8)
+		l->at[d->src_node] = sim_now(s);
+}
+
+static uint32_t
+long_bytes(uint32_t sender, uint32_t payload)
+{
+	return (LONG_FRAMES << (sender - 1)) * payload;
+}
+
+/* Send a message from each of some nodes to node 0 at once, the longest first. Return when they
+ * came, and what waited in its port at most, bytes. */
+static struct long_messages
+send_long(uint64_t port_bps, uint64_t *queue_max)
+{
+	struct long_messages l = {0};
+	struct sim_config c = config("switch s buffer=1M\nhost h[0-3]\n"
+				     "link h[0-3] s bandwidth=10G latency=1us\n");
+
+	c.delivered = long_came;
+	c.arg = &l;
+	c.audit = false;
+	c.bulks = 65536;
+	c.entries = 4096;
+	c.proto.tx_frames_max = c.proto.rx_frames_max = 32768;
+	c.proto.port_bps = port_bps;
+	struct sim *s = started(&c);
+	const uint32_t port = net->edges[net->vertices[net->hosts[0]].first_edge].reverse;
+
+	for (uint32_t i = 1; i <= LONG_SENDERS; i++)
+		sim_send(s, i, 0, 0, 0, 8, 0);
+	assert_true(sim_run(s, MS));
+	sim_edge_reset(s, port);
+	for (uint32_t i = LONG_SENDERS; i >= 1; i--)
+		sim_send(s, i, 0, 0, 0, long_bytes(i, c.proto.payload_max), 0);
+	assert_true(sim_run(s, 10 * MS));
+	for (uint32_t i = 1; i <= LONG_SENDERS; i++) {
+		assert_true(l.at[i] != 0);
+		l.at[i] -= MS;
+	}
+	*queue_max = sim_edge(s, port)->queue_max;
+	end(s);
+	return l;
+}
+
+/* A message goes the sooner the less is left of it, and the port is never without a frame. */
+static void
+sim_grants__the_shortest_goes_first(void **state)
+{
+	const double frame_ns = 1538 * 0.8;
+	uint64_t queue, queue_without;
+
+	(void)state;
+	const struct long_messages with = send_long(SIM_RATE_OF_LINK, &queue);
+	const struct long_messages without = send_long(0, &queue_without);
+
+	/* most of the link was its own, where each of the three had a third */
+	assert_true((double)with.at[1] < 1.9 * LONG_FRAMES * frame_ns);
+	assert_true((double)without.at[1] > 2.7 * LONG_FRAMES * frame_ns);
+	assert_true((double)with.at[2] < 0.9 * (double)without.at[2]);
+	/* the last one has to wait for little but the port */
+	assert_true((double)with.at[3] < 1.15 * 7 * LONG_FRAMES * frame_ns);
+	assert_true(queue < 32 * 1538);
+	assert_true(queue_without > queue);
+}
+
 int
 main(void)
 {
@@ -529,6 +611,7 @@ main(void)
 		cmocka_unit_test(sim_seed_840__rounds_of_new_flows),
 		cmocka_unit_test(sim_gather__fair_full_and_without_loss),
 		cmocka_unit_test(sim_gather__clocks_drift),
+		cmocka_unit_test(sim_grants__the_shortest_goes_first),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

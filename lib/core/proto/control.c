@@ -88,6 +88,8 @@ emit_hello(struct proto *p, struct path *t, struct proto_out *o, uint32_t now_ts
 
 	emit_stray(p, &s, o, now_ts);
 	put_hello(p, t->node, t->nonce, t->peer_nonce, o->head + WIRE_HDR_BYTES);
+	if (t->hello_ts == 0)
+		t->hello_ts = now_ts | 1;
 	t->hello_due = t->hello_asks = false;
 }
 

@@ -243,6 +243,7 @@ flow_abort_rx(struct proto *p, struct flow *f, enum flow_rx_state state)
 		p->rxd_reserved -= f->frags_left;
 		if (f->frags_bulks > 1 && p->ctxs[f->ctx].copied && !(f->flags & FLOW_PARKED))
 			p->assembling -= f->frags_bulks;
+		grant_end(p, f);
 		entries++;
 		bulks += f->frags_bulks;
 	}

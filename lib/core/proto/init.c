@@ -21,6 +21,8 @@ const struct proto_counter_info proto_peer_counter_info[PROTO_PEER_COUNTER_COUNT
 #undef PROTO_PEER_INFO
 };
 
+#define FRAME_EXTRA 38 /* of Ethernet around a frame: its header, checksum, preamble and gap */
+
 _Static_assert(sizeof(struct flow) <= 256, "a flow's state");
 
 size_t
@@ -184,6 +186,16 @@ set_share_target(struct proto *p, const struct proto_config *config)
 	p->share.aim = p->share.target;
 }
 
+/* Note the rate of the port, by which long messages to this node are granted. */
+static void
+set_port_rate(struct proto *p, const struct proto_config *config)
+{
+	const uint64_t frame_bits = 8u * (config->payload_max + WIRE_HDR_BYTES + FRAME_EXTRA);
+
+	p->grants.frames_per_unit =
+		(uint32_t)((config->port_bps << 16) / WIRE_TSTAMP_HZ / frame_bits);
+}
+
 struct proto *
 proto_init(void *memory, const struct proto_config *config, uint64_t now)
 {
@@ -204,6 +216,7 @@ proto_init(void *memory, const struct proto_config *config, uint64_t now)
 		.random = (uint32_t)proto_random(p) | 1,
 	};
 	set_share_target(p, config);
+	set_port_rate(p, config);
 	p->grace_from = now - 2 * p->rto_min;
 	p->stamp_at = now;
 	p->stamp = units_of(p, now);
@@ -213,7 +226,7 @@ proto_init(void *memory, const struct proto_config *config, uint64_t now)
 /* ------------------------------------------------------------------ moving */
 
 #define CONFIG_TERMS 24
-_Static_assert(sizeof(struct proto_config) == 192,
+_Static_assert(sizeof(struct proto_config) == 200,
 	"a field of struct proto_config came or went: shall config_terms compare it?");
 
 /* Write to `terms` the parts of a configuration that must be equal for a core to move from one to
@@ -249,7 +262,9 @@ proto_adopt(void *memory, const struct proto_config *config)
 	p->cfg.ack_every = config->ack_every;
 	p->cfg.share_target_us = config->share_target_us;
 	p->cfg.cc_target_us = config->cc_target_us;
+	p->cfg.port_bps = config->port_bps;
 	set_share_target(p, config);
+	set_port_rate(p, config);
 	point_at(p, &l);
 	for (uint32_t i = 0; i < config->paths_max; i++)
 		p->paths[i].cc.target = p->paths[i].cc.target_max = config->cc_target_us *
@@ -257,7 +272,7 @@ proto_adopt(void *memory, const struct proto_config *config)
 	return p;
 }
 
-#define FORM 9 /* counted up when a field of these gets another place or meaning */
+#define FORM 10 /* counted up when a field of these gets another place or meaning */
 
 uint32_t
 proto_form(void)

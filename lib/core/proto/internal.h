@@ -180,6 +180,10 @@ enum send_class {
 };
 #define SHORT_FRAMES 8 /* so much is little */
 
+/* A flow with a share asks for an Ack after a quarter of it, but after so many frames at the
+ * latest. */
+#define ASK_SHARE_MAX 8
+
 /* The state kept of one peer node. */
 struct path {
 	uint32_t session;
@@ -223,11 +227,13 @@ struct path {
 	uint32_t ctl_next;
 	uint32_t isn_floor; /* no flow of this path starts before this sequence */
 	uint32_t flow_count;
-	uint32_t owd_base, owd_next; /* smallest one-way delays, each plus the offset of the two
-				      * clocks: window_share.c */
-	uint16_t owd_life;           /* ... and the `share.life` they are of; 0 = none */
-	uint32_t look_ts;            /* time stamp at which share_look last saw it */
-	uint64_t heard_at, ask_at;   /* heard_at: also the last time when it was not in use */
+	uint32_t owd_base, owd_next;  /* smallest one-way delays, each plus the offset of the two
+				       * clocks: window_share.c */
+	uint16_t owd_life;            /* ... and the `share.life` they are of; 0 = none */
+	uint32_t hello_ts, hello_rtt; /* time stamp of the first HELLO with that nonce, 0 = none;
+				       * how long the last answer took, time stamp units */
+	uint32_t look_ts;             /* time stamp at which share_look last saw it */
+	uint64_t heard_at, ask_at;    /* heard_at: also the last time when it was not in use */
 	uint64_t asked_since;  /* while `asked`: when a message came that waits for the answer */
 	uint64_t ping_at;      /* next PING of a peer that stays silent */
 	uint64_t wanted_until; /* proto_node_wanted */
@@ -328,10 +334,26 @@ struct proto_share {
 	uint32_t random;
 };
 
+/* A long message that is under way to this node: grants.c. */
+struct grant {
+	uint32_t flow, path;
+	uint32_t left; /* frames missing, as of its last Ack */
+	uint32_t at;   /* time stamp of that Ack */
+	uint32_t told; /* share in it */
+};
+#define GRANTS_MAX 32
+struct proto_grants {
+	uint32_t count;
+	uint32_t frames_per_unit; /* that the port carries in a time stamp unit, times 2^16; 0: not
+				   * known, no grants */
+	struct grant of[GRANTS_MAX];
+};
+
 struct proto {
 	struct proto_due due;
 	struct proto_config cfg;
 	struct proto_share share;
+	struct proto_grants grants;
 	uint64_t counters[PROTO_COUNTER_COUNT];
 	struct txd *txds;
 	struct rxd *rxds;
@@ -621,6 +643,17 @@ bool order_is_first(const struct proto *p, uint16_t node);
 /* window_share.c */
 void share_look(struct proto *p, struct flow *f, const struct wire_hdr *h);
 uint16_t share_each(struct proto *p, uint32_t now);
+
+/* grants.c */
+/* Note that a long message has begun: all of f->frags_left is missing. */
+void grant_begin(struct proto *p, const struct flow *f);
+/* Note that the flow's message has ended. */
+void grant_end(struct proto *p, const struct flow *f);
+/* Return the share that the flow's next Ack carries: frames in flight, 0 = no bound. */
+uint16_t grant_share(struct proto *p, const struct flow *f, uint32_t now);
+/* Return how many frames in flight to or from that node fill this node's port, whose rate is
+ * known. */
+uint32_t grant_link_frames(const struct proto *p, const struct path *t);
 
 static inline uint32_t
 bucket_of(const struct proto *p, uint64_t key)

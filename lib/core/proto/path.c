@@ -338,8 +338,11 @@ path_rx_hello(struct proto *p, const struct wire_hdr *h, uint64_t now)
 	t->peer_nonce = wire_be32(hello.nonce);
 	t->other_version = 0;
 	t->heard_at = now;
-	if (fresh)
+	if (fresh) {
+		t->hello_rtt = stamp_of(p, now) - t->hello_ts;
+		t->hello_ts = 0;
 		adopt_epoch(p, t, &hello);
+	}
 	if (asks) {
 		bool known = t->state == PATH_OPEN && t->peer_epoch == wire_be32(hello.epoch);
 

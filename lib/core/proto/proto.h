@@ -72,6 +72,8 @@ struct proto_config {
 	uint32_t cc_target_us;    /* cc = delay: queueing delay that is accepted */
 	uint32_t share_target_us; /* queueing delay that all senders to this node together may
 				   * cause; 0 = no shares */
+	uint64_t port_bps;        /* rate of this node's port, bit/s, if it is known, up to 1
+				   * Tbit/s; 0: no grants */
 	uint32_t links;           /* most links by which frames of one node come at a time, up to
 				   * PROTO_LINKS_MAX; 0 = 1 */
 	enum proto_recovery recovery;

@@ -53,11 +53,13 @@ begin_message(struct proto *p, struct flow *f, const struct received_data *d, bo
 		room_wait(p, f, bulks, true);
 		return false;
 	}
+	f->frags_left = frags;
 	if (frags > 1) {
 		flow_watch(p, f);
 		p->assembling += c->copied ? frags : 0;
+		if (frags > SHORT_FRAMES)
+			grant_begin(p, f);
 	}
-	f->frags_left = frags;
 	f->frags_bulks = bulks;
 	f->frag_len = d->len;
 	p->rxd_reserved += frags;
@@ -101,6 +103,7 @@ append_fragment(struct proto *p, struct flow *f, uint32_t index)
 	LIST_APPEND(&f->frags, index, RXD_LINK);
 	if (!r->last)
 		return;
+	grant_end(p, f);
 	if (list_empty(&p->delivered))
 		p->delivered.head = f->frags.head;
 	else

@@ -22,7 +22,11 @@
  *    question without an answer counts as a timeout.
  * 5. Acks that wait for company (PM-ACKC) are too late for a small window, which would be used up
  *    meanwhile. So a flow that has more to send asks for an Ack when a quarter of its path's window
- *    has left since the last one came or was asked for, as does whoever uses up the rest.
+ *    or of its share has left since the last one came or was asked for, as does whoever uses up the
+ *    rest.
+ * 6. A long message begins with twice what fills the link, if that is known, and at most
+ *    UNGRANTED_MAX frames. Then its receiver has told how much it may have in flight (grants.c).
+ *    All of a path's window at once would wait in the receiver's port, with what others send.
  */
 #include <errno.h>
 #include <string.h>
@@ -34,6 +38,8 @@
 
 /* full frames; less is not worth an Ack: note 5 */
 #define ASK_FRAMES 4
+
+#define UNGRANTED_MAX 8 /* frames: note 6 */
 
 #define FLOW_LINK(i) p->flows[i].active_next
 #define PATH_LINK(i) p->paths[i].active_next[class]
@@ -154,6 +160,17 @@ proto_flow_unwatch(struct proto *p, uint16_t ctx, uint16_t node, uint16_t dst_ct
 		p->flows[index].watchers--;
 }
 
+/* Bound what is sent of a long message before its receiver is heard: note 6. */
+static void
+begin_long(const struct proto *p, struct flow *f, const struct path *t)
+{
+	const uint32_t link = grant_link_frames(p, t);
+	const uint16_t most = link < UNGRANTED_MAX / 2 ? (uint16_t)(2 * link) : UNGRANTED_MAX;
+
+	if (p->grants.frames_per_unit != 0 && f->tx_head == NIL && !p->ctxs[f->ctx].permits)
+		f->share = most;
+}
+
 /* Send any message, after checking it in full. */
 static APART int
 send_checked(struct proto *p, const struct proto_message *m, const uint64_t *handles, uint64_t now)
@@ -181,6 +198,8 @@ send_checked(struct proto *p, const struct proto_message *m, const uint64_t *han
 	p->last_tx = index;
 	if (f->tx_head == NIL)
 		open_tx(p, f, now);
+	if (frags > SHORT_FRAMES)
+		begin_long(p, f, t);
 	if (frags == 1)
 		enqueue(p, f, m, *handles, 0, m->len);
 	else
@@ -240,9 +259,9 @@ put_ack(struct proto *p, struct wire_fields *w, struct flow *f, uint32_t now_ts)
 		return;
 	w->ack = f->rcv_nxt;
 	w->credit = flow_credit(p, f);
-	if (unlikely(p->share.each && !p->ctxs[f->ctx].permits)) {
-		w->share = share_each(p, now_ts);
-		COUNT(p, tx_shares);
+	if (unlikely((p->share.each | p->grants.count) && !p->ctxs[f->ctx].permits)) {
+		w->share = grant_share(p, f, now_ts);
+		COUNT_N(p, tx_shares, w->share != 0);
 	}
 	w->flags |= WIRE_F_ACK;
 	/* A Nack needs its echo even if a data frame has taken the Ack with it: ack.c, note 2. */
@@ -447,8 +466,12 @@ send_lost(struct proto *p, struct flow *f, struct path *t, struct proto_out *out
 
 /* Return whether so much has been sent since an Ack was asked for that it is time to: note 5. */
 static inline bool
-asks_now(const struct path *t)
+asks_now(const struct flow *f, const struct path *t)
 {
+	if (unlikely(f->share != 0 && f->snd_end - f->snd_nxt > SHORT_FRAMES &&
+		    (t->unasked >= f->share * t->cc.step / 4 ||
+			    t->unasked >= ASK_SHARE_MAX * t->cc.step)))
+		return true;
 	return t->unasked >= t->cc.window_bytes / 4 && t->unasked >= ASK_FRAMES * t->cc.step;
 }
 
@@ -489,7 +512,7 @@ send_new(struct proto *p, struct flow *f, struct path *t, struct proto_out *out,
 	f->tx_next = i;
 	f->snd_nxt += k;
 	t->unasked += bytes;
-	if (unlikely(k == left || bytes >= room || (i != NIL && asks_now(t)))) {
+	if (unlikely(k == left || bytes >= room || (i != NIL && asks_now(f, t)))) {
 		t->unasked = 0;
 		wire_add_flags(out[k - 1].head, WIRE_F_ASK);
 	}
