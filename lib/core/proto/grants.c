@@ -13,7 +13,7 @@
  *    more are allowed.
  * 2. Messages that do not fill the link, or of which little is missing, are over before a grant
  *    could reach their senders. They are not in the table.
- * 3. All messages in the table may together have a third more in flight than fills the link, so
+ * 3. All messages in the table may together have a few more in flight than fill the link, so
  *    that it does not run idle if a sender is busy elsewhere. The one with least left may fill the
  *    link, as far as it has frames left; the next has the rest. All others have one frame, so that
  *    they go on slowly, and no grant that is lost can stop them.
@@ -31,14 +31,18 @@
  * 9. Frames that are lost show that the port's buffer is shallow, or that senders are many:
  *    window_share.c aims at a shorter queue then, and what is not needed to fill the link is not
  *    granted.
+ * 10. If all nodes send to all, a node that several others prefer can serve each with a part of its
+ *    link only. So among messages of which nearly as much is missing each node prefers another
+ *    one's, the next by number.
  */
 #include "core/proto/internal.h"
 
 #define HOP_FRAMES  2                    /* note 1 */
-#define SPARE_MAX   16                   /* frames, of the third in note 3 */
+#define SPARE_MAX   16                   /* frames: note 3 */
 #define NEXT_FRAMES 12                   /* notes 5, 6 */
 #define NEXT_TIGHT  4                    /* note 9 */
 #define MEMORY      (50 * UNITS_PER_US)  /* note 6 */
+#define ALIKE       32                   /* frames: note 10 */
 #define LONGEST     (100 * UNITS_PER_US) /* a host that was away may have measured more */
 #define SILENCE     (1000 * UNITS_PER_US)
 
@@ -77,7 +81,13 @@ grant_begin(struct proto *p, const struct flow *f)
 	if (g->frames_per_unit == 0 || p->ctxs[f->ctx].permits || i == GRANTS_MAX ||
 		f->frags_left <= grant_link_frames(p, &p->paths[f->path]))
 		return;
-	g->of[i] = (struct grant){flow, f->path, f->frags_left, p->stamp, 0};
+	g->of[i] = (struct grant){
+		.flow = flow,
+		.path = f->path,
+		.left = f->frags_left,
+		.at = p->stamp,
+		.turn = (uint16_t)(f->node - p->cfg.node),
+	};
 	g->count += i == g->count;
 }
 
@@ -108,12 +118,15 @@ is_silent(const struct grant *m, uint32_t now)
 	return now - m->at > SILENCE;
 }
 
-/* Return whether one message goes before the other. */
+/* Return whether one message goes before the other: note 10. */
 static inline bool
 is_before(const struct proto_grants *g, uint32_t one, uint32_t other)
 {
-	return g->of[one].left < g->of[other].left ||
-		(g->of[one].left == g->of[other].left && one < other);
+	const struct grant *a = &g->of[one], *b = &g->of[other];
+
+	if (a->left / ALIKE != b->left / ALIKE)
+		return a->left < b->left;
+	return a->turn != b->turn ? a->turn < b->turn : one < other;
 }
 
 /* Return how many frames the message at place `own` may have in flight: notes 3, 4 and 6. 0: no
@@ -125,7 +138,7 @@ allowed(struct proto *p, uint32_t own, uint32_t now)
 	const struct grant *mine = &g->of[own];
 	const bool is_tight = p->share.aim < p->share.target;
 	const uint32_t most = grant_link_frames(p, &p->paths[mine->path]);
-	const uint32_t all = most + (is_tight ? 0 : least(most / 3 + 1, SPARE_MAX));
+	const uint32_t all = most + (is_tight ? 0 : least(most / 6 + 2, SPARE_MAX));
 	uint32_t used = 0, next = is_tight ? NEXT_TIGHT : NEXT_FRAMES;
 	const uint16_t each = share_each(p, now);
 	bool others_send = each != 0;

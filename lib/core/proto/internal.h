@@ -340,6 +340,7 @@ struct grant {
 	uint32_t left; /* frames missing, as of its last Ack */
 	uint32_t at;   /* time stamp of that Ack */
 	uint32_t told; /* share in it */
+	uint16_t turn; /* how far its sender's number is above this node's */
 };
 #define GRANTS_MAX 32
 struct proto_grants {
