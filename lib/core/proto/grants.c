@@ -39,7 +39,7 @@
 
 #define HOP_FRAMES  2                    /* note 1 */
 #define SPARE_MAX   16                   /* frames: note 3 */
-#define NEXT_FRAMES 12                   /* notes 5, 6 */
+#define NEXT_FRAMES 10                   /* notes 5, 6 */
 #define NEXT_TIGHT  4                    /* note 9 */
 #define MEMORY      (50 * UNITS_PER_US)  /* note 6 */
 #define ALIKE       32                   /* frames: note 10 */
@@ -138,7 +138,7 @@ allowed(struct proto *p, uint32_t own, uint32_t now)
 	const struct grant *mine = &g->of[own];
 	const bool is_tight = p->share.aim < p->share.target;
 	const uint32_t most = grant_link_frames(p, &p->paths[mine->path]);
-	const uint32_t all = most + (is_tight ? 0 : least(most / 6 + 2, SPARE_MAX));
+	const uint32_t all = most + (is_tight ? 0 : least(most / 16 + 3, SPARE_MAX));
 	uint32_t used = 0, next = is_tight ? NEXT_TIGHT : NEXT_FRAMES;
 	const uint16_t each = share_each(p, now);
 	bool others_send = each != 0;
