@@ -255,7 +255,9 @@ port_rate(const struct ethdev *d, const struct rte_eth_dev_info *info)
 {
 	struct rte_eth_link link;
 
-	for (int ms = 0; ms < RATE_WAIT_MS && !is_virtual(info); ms++) {
+	if (is_virtual(info))
+		return 0;
+	for (int ms = 0; ms < RATE_WAIT_MS; ms++) {
 		if (rte_eth_link_get_nowait(d->port, &link) == 0 && link.link_status &&
 			link.link_speed != RTE_ETH_SPEED_NUM_UNKNOWN)
 			return link.link_speed * UINT64_C(1000000);

@@ -65,7 +65,7 @@ configured(const struct setting *set, uint32_t nodes)
 static double
 payload_part(uint32_t mtu)
 {
-	return (double)(mtu - WIRE_HDR_BYTES) / (mtu + SIM_FRAME_EXTRA);
+	return (double)(mtu - WIRE_HDR_BYTES) / (mtu + WIRE_FRAME_EXTRA);
 }
 
 /* Name a curve of the plot for each of n settings. */

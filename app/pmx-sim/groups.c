@@ -378,7 +378,7 @@ cluster_begin(struct topology *t, uint32_t mtu, double loss)
 static double
 frame_ns(uint32_t payload, double bps)
 {
-	return (payload + WIRE_HDR_BYTES + SIM_FRAME_EXTRA) * 8 / bps * 1e9;
+	return (payload + WIRE_HDR_BYTES + WIRE_FRAME_EXTRA) * 8 / bps * 1e9;
 }
 
 #define BARRIERS 100

@@ -27,7 +27,7 @@
 #define CONTEXTS    4
 #define PIECE       (1u << 19) /* a longer message is sent in pieces, ... */
 #define PIECES      2          /* ... so many at a time */
-#define FRAME_BYTES (MTU + SIM_FRAME_EXTRA)
+#define FRAME_BYTES (MTU + WIRE_FRAME_EXTRA)
 #define PACE_FRAMES 2    /* that wait in a host's port if link.rate_mbps is known */
 #define RING_FRAMES 1024 /* ... and if it is not: link.tx_descriptors */
 #define CLASSES     10
@@ -77,7 +77,7 @@ struct load_run {
 static double
 frame_bits(uint32_t payload)
 {
-	return 8.0 * fmax(payload + WIRE_HDR_BYTES + SIM_FRAME_EXTRA, 84);
+	return 8.0 * fmax(payload + WIRE_HDR_BYTES + WIRE_FRAME_EXTRA, 84);
 }
 
 /* Return the bits of a message on a cable, with those of one Ack. */

@@ -34,7 +34,6 @@
 #define PACE_US     4
 #define PACE_FRAMES 2  /* full ones */
 #define PACE_SHIFT  24 /* of fractions */
-#define WIRE_EXTRA  24 /* bytes of checksum, preamble and gap */
 
 /* ------------------------------------------------------------------ receive */
 
@@ -331,7 +330,7 @@ static void
 pace_set(struct pace *pace, uint64_t bps, uint32_t mtu)
 {
 	const uint64_t hz = rte_get_tsc_hz();
-	const uint64_t frame_ticks = 8 * (mtu + RTE_ETHER_HDR_LEN + WIRE_EXTRA) * hz / bps + 1;
+	const uint64_t frame_ticks = 8 * (mtu + WIRE_FRAME_EXTRA) * hz / bps + 1;
 
 	pace->byte_ticks = (8 * hz << PACE_SHIFT) / bps;
 	pace->frames_per_tick = (UINT64_C(1) << PACE_SHIFT) / frame_ticks;
@@ -630,7 +629,7 @@ give_sealed(struct engine *e, unsigned link, struct tx_queue *q)
 static uint64_t
 time_of(const struct pace *pace, const struct tx_queue *q)
 {
-	uint32_t bytes = q->n * WIRE_EXTRA;
+	uint32_t bytes = q->n * (WIRE_FRAME_EXTRA - RTE_ETHER_HDR_LEN);
 
 	for (unsigned i = 0; i < q->n; i++)
 		bytes += q->m[i]->pkt_len;
@@ -674,13 +673,14 @@ flush_links(struct engine *e)
 
 /* Return how many of so many frames may go to the link's port now: note 3. */
 static inline unsigned
-pace_allows(struct engine *e, unsigned burst)
+pace_allows(const struct engine *e, unsigned burst)
 {
 	const struct pace *pace = &e->pace;
-	const uint64_t waits = pace->free_at > e->now ? pace->free_at - e->now : 0;
 
 	if (likely(pace->byte_ticks == 0))
 		return burst;
+	const uint64_t waits = pace->free_at > e->now ? pace->free_at - e->now : 0;
+
 	if (waits >= pace->most)
 		return 0;
 	const uint64_t n = ((pace->most - waits) * pace->frames_per_tick >> PACE_SHIFT) + 1;

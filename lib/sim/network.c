@@ -98,7 +98,7 @@ net_enter(struct sim *s, uint32_t edge, uint32_t packet)
 {
 	struct edge *e = &s->edges[edge];
 	struct packet *k = &s->packets[packet];
-	uint32_t bytes = k->len + SIM_FRAME_EXTRA;
+	uint32_t bytes = k->len + WIRE_FRAME_EXTRA;
 	uint64_t queued = net_backlog(s, e);
 
 	if (bytes < FRAME_MIN)

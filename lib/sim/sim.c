@@ -184,7 +184,7 @@ push(struct sim *s, uint32_t node)
 			return all;
 		}
 		uint64_t room = (s->cfg.nic_bytes - queued) /
-				(n->cfg.payload_max + WIRE_HDR_BYTES + SIM_FRAME_EXTRA) +
+				(n->cfg.payload_max + WIRE_HDR_BYTES + WIRE_FRAME_EXTRA) +
 			1;
 		unsigned ask = room < BURST ? (unsigned)room : BURST;
 		unsigned k = proto_tx(n->core, out, ask, sim_ticks(s, n));

@@ -35,10 +35,7 @@
 #include "seal/seal.h"
 
 #define SIM_NEVER        UINT64_MAX
-/* bytes of a frame on the wire in addition to PM header and payload: Ethernet 14, FCS 4, preamble
- * and gap 20 */
 #define SIM_RATE_OF_LINK UINT64_MAX /* proto_config.port_bps: as the topology says */
-#define SIM_FRAME_EXTRA  38
 
 struct sim;
 
@@ -99,7 +96,7 @@ struct sim_config {
 
 /* Statistics of one direction of a link. */
 struct sim_edge_stat {
-	uint64_t frames, bytes; /* sent, including SIM_FRAME_EXTRA */
+	uint64_t frames, bytes; /* sent, including WIRE_FRAME_EXTRA */
 	uint64_t drops;         /* frames dropped because the queue was full */
 	uint64_t queue_max;     /* bytes */
 	uint64_t idle_max;      /* longest time that the line was idle, ns */

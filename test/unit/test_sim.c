@@ -430,6 +430,26 @@ gather_heard(void *arg, struct sim *s, const struct proto_delivery *d, uint32_t 
 	g->bytes[d->src_node] += d->msg_len;
 }
 
+/* Return the configuration of a network whose nodes have room for all that is sent to them. */
+static struct sim_config
+config_roomy(const char *text)
+{
+	struct sim_config c = config(text);
+
+	c.audit = false;
+	c.bulks = 65536;
+	c.entries = 4096;
+	c.proto.tx_frames_max = c.proto.rx_frames_max = 32768;
+	return c;
+}
+
+/* Return the port by which frames come to node 0. */
+static uint32_t
+port_of_0(void)
+{
+	return net->edges[net->vertices[net->hosts[0]].first_edge].reverse;
+}
+
 /* `senders` of 10 Gb/s to one port of 128K. */
 static void
 gather(uint32_t senders, uint32_t drift_ppm, uint64_t how_long)
@@ -441,18 +461,14 @@ gather(uint32_t senders, uint32_t drift_ppm, uint64_t how_long)
 		"switch s buffer=128K\nhost h[0-%u]\n"
 		"link h[0-%u] s bandwidth=10G latency=5us\n",
 		senders, senders);
-	struct sim_config c = config(text);
+	struct sim_config c = config_roomy(text);
 
 	c.delivered = gather_heard;
 	c.completed = gather_again;
 	c.drift_ppm = drift_ppm;
 	c.arg = &g;
-	c.audit = false;
-	c.bulks = 65536;
-	c.entries = 4096;
-	c.proto.tx_frames_max = c.proto.rx_frames_max = 32768;
 	struct sim *s = started(&c);
-	uint32_t port = net->edges[net->vertices[net->hosts[0]].first_edge].reverse;
+	const uint32_t port = port_of_0();
 
 	for (uint32_t i = 1; i <= senders; i++) {
 		for (int k = 0; k < 16; k++)
@@ -535,18 +551,14 @@ static struct long_messages
 send_long(uint64_t port_bps, uint64_t *queue_max)
 {
 	struct long_messages l = {0};
-	struct sim_config c = config("switch s buffer=1M\nhost h[0-3]\n"
-				     "link h[0-3] s bandwidth=10G latency=1us\n");
+	struct sim_config c = config_roomy("switch s buffer=1M\nhost h[0-3]\n"
+					   "link h[0-3] s bandwidth=10G latency=1us\n");
 
 	c.delivered = long_came;
 	c.arg = &l;
-	c.audit = false;
-	c.bulks = 65536;
-	c.entries = 4096;
-	c.proto.tx_frames_max = c.proto.rx_frames_max = 32768;
 	c.proto.port_bps = port_bps;
 	struct sim *s = started(&c);
-	const uint32_t port = net->edges[net->vertices[net->hosts[0]].first_edge].reverse;
+	const uint32_t port = port_of_0();
 
 	for (uint32_t i = 1; i <= LONG_SENDERS; i++)
 		sim_send(s, i, 0, 0, 0, 8, 0);

@@ -21,8 +21,6 @@ const struct proto_counter_info proto_peer_counter_info[PROTO_PEER_COUNTER_COUNT
 #undef PROTO_PEER_INFO
 };
 
-#define FRAME_EXTRA 38 /* of Ethernet around a frame: its header, checksum, preamble and gap */
-
 _Static_assert(sizeof(struct flow) <= 256, "a flow's state");
 
 size_t
@@ -190,7 +188,7 @@ set_share_target(struct proto *p, const struct proto_config *config)
 static void
 set_port_rate(struct proto *p, const struct proto_config *config)
 {
-	const uint64_t frame_bits = 8u * (config->payload_max + WIRE_HDR_BYTES + FRAME_EXTRA);
+	const uint64_t frame_bits = 8u * (config->payload_max + WIRE_HDR_BYTES + WIRE_FRAME_EXTRA);
 
 	p->grants.frames_per_unit =
 		(uint32_t)((config->port_bps << 16) / WIRE_TSTAMP_HZ / frame_bits);

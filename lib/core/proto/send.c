@@ -164,11 +164,11 @@ proto_flow_unwatch(struct proto *p, uint16_t ctx, uint16_t node, uint16_t dst_ct
 static void
 begin_long(const struct proto *p, struct flow *f, const struct path *t)
 {
+	if (p->grants.frames_per_unit == 0 || f->tx_head != NIL || p->ctxs[f->ctx].permits)
+		return;
 	const uint32_t link = grant_link_frames(p, t);
-	const uint16_t most = link < UNGRANTED_MAX / 2 ? (uint16_t)(2 * link) : UNGRANTED_MAX;
 
-	if (p->grants.frames_per_unit != 0 && f->tx_head == NIL && !p->ctxs[f->ctx].permits)
-		f->share = most;
+	f->share = link < UNGRANTED_MAX / 2 ? (uint16_t)(2 * link) : UNGRANTED_MAX;
 }
 
 /* Send any message, after checking it in full. */

@@ -18,7 +18,10 @@
 #include <string.h>
 
 #define WIRE_VERSION     2
-#define WIRE_HDR_BYTES   50     /* 14 (Ethernet) + 50 = 64: the payload starts a cache line */
+#define WIRE_HDR_BYTES   50 /* 14 (Ethernet) + 50 = 64: the payload starts a cache line */
+/* bytes of a frame on the wire in addition to PM header and payload: Ethernet 14, FCS 4, preamble
+ * and gap 20 */
+#define WIRE_FRAME_EXTRA 38
 #define WIRE_ETHERTYPE   0x88B5 /* IEEE local experimental; config key link.ethertype */
 #define WIRE_UDP_PORT    18515  /* default port of both UDP encapsulations */
 #define WIRE_NODES_MAX   65535  /* node and context numbers are 0..65534 */
